@@ -165,9 +165,9 @@ def _at(reader: KafkaReader, topic_partition: TopicPartition, timestamp: int) ->
 
 def _refuse_beyond(reader: KafkaReader, topic_partition: TopicPartition, offset: int) -> None:
     log = reader.log_range(topic_partition)
-    if offset > log.end:
+    if offset > log.last:
         raise ConfigurationError(
-            f"{topic_partition}: offset {offset} is beyond the log's end {log.end}: the partition"
+            f"{topic_partition}: offset {offset} is beyond the log's end {log.last}: the partition"
             " would stop as topic_recreated; give an offset of the log, or add --force"
         )
 

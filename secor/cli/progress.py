@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import CorruptBatch, LedgerCorrupt, RestartPartition
-from secor.core.model import LogRange, TopicPartition
+from secor.core.model import LogRange, OpenTransaction, TopicPartition
 from secor.core.ports import OffsetLedger
 from secor.core.text import how_many
 
@@ -52,6 +52,8 @@ class Progress:
     names the reason why it goes no further, as the metric ``secor_partition_stopped`` does.
     ``overdue`` tells that its age is more than ``OVERDUE`` times ``policy.max_age``, though
     nothing that can be seen stops it.
+    ``log_end`` is the last stable offset.  ``withheld`` are the offsets behind it, which wait for
+    the end of ``transaction``.
     """
 
     topic: str
@@ -65,6 +67,8 @@ class Progress:
     fault: str | None
     stopped: str | None = None
     overdue: bool = False
+    withheld: int = 0
+    transaction: OpenTransaction | None = None
 
 
 @click.command(epilog="Example: secor progress backup.toml --watch")
@@ -76,11 +80,12 @@ def command(config: Path, topic: str | None, watch: bool, as_json: bool) -> int:
     """Show lag and age of each topic partition of the group, from ledger and brokers.
 
     It asks no daemon, and none needs to run.  The lag is the number of offsets behind the log's
-    end; the age is that of the first uncommitted message.  Exit code 5 when ledger, brokers or
-    objects show that a partition is stopped.  Only a daemon knows of other stops (too many
-    messages for quarantine, a failed plug-in, an object of another writer under our name).  Look
-    for these on its status page, in its log or in secor_partition_stopped.  The last line names
-    the suspects: partitions whose age is more than three times policy.max_age.
+    end, as readers of committed messages see it; the age is that of the first uncommitted message.
+    Offsets that wait behind an open transaction are named apart, with that transaction.  Exit code
+    5 when ledger, brokers or objects show that a partition is stopped.  Only a daemon knows of
+    other stops (too many messages for quarantine, a failed plug-in, an object of another writer
+    under our name).  Look for these on its status page, in its log or in secor_partition_stopped.
+    The last line names the suspects: partitions whose age is more than three times policy.max_age.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader
 
@@ -120,10 +125,16 @@ def progress_of(
     """
     kafka = config.kafka
     named = (topic,) if topic else kafka.topics
-    return [
+    reported = [
         _progress(ledger, reader, reasons, topic_partition, now, config)
         for name in named or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
         for topic_partition in of_topic(reader.partitions(name), name)
+    ]
+    waiting = [TopicPartition(it.topic, it.partition) for it in reported if it.withheld]
+    opened = reader.open_transactions(waiting) if waiting else {}
+    return [
+        replace(it, transaction=opened.get(TopicPartition(it.topic, it.partition)))
+        for it in reported
     ]
 
 
@@ -164,6 +175,7 @@ def _progress(
         if stopped is None
         else sentence(topic_partition, stopped),
         stopped=None if stopped is None else stopped.reason,
+        withheld=log_range.withheld,
         overdue=stopped is None and age is not None and age > OVERDUE * max_age,
     )
 
@@ -239,6 +251,13 @@ def lines(group: str, reported: Sequence[Progress]) -> Iterable[str]:
     for progress in reported:
         if progress.fault:
             yield f"{progress.topic}/{progress.partition}: {progress.fault}"
+    withheld = {
+        TopicPartition(it.topic, it.partition): it.withheld for it in reported if it.withheld
+    }
+    opened = {
+        TopicPartition(it.topic, it.partition): it.transaction for it in reported if it.transaction
+    }
+    yield from withheld_lines(withheld, opened)
     lag = sum(progress.lag or 0 for progress in reported)
     ages = [progress.age for progress in reported if progress.age is not None]
     oldest = f", the oldest message is {duration(max(ages))} old" if ages else ""
@@ -249,7 +268,9 @@ def lines(group: str, reported: Sequence[Progress]) -> Iterable[str]:
     partitions, behind = how_many(len(reported), "topic partition"), how_many(lag, "offset")
     count = sum(progress.stopped is not None for progress in reported)
     stopped = f", {count} stopped" if count else ""
-    yield f"{group}: {partitions}, {behind} behind{oldest}{without}{stopped}"
+    hidden = sum(withheld.values())
+    waiting = f", {hidden:,} more behind open transactions" if hidden else ""
+    yield f"{group}: {partitions}, {behind} behind{oldest}{without}{stopped}{waiting}"
     if overdue := [f"{it.topic}/{it.partition}" for it in reported if it.overdue]:
         more = f" and {len(overdue) - SHOWN} more" if len(overdue) > SHOWN else ""
         yield (
@@ -257,6 +278,16 @@ def lines(group: str, reported: Sequence[Progress]) -> Iterable[str]:
             " No process runs, it has too much to do, or a partition is stopped by what only its"
             " process knows: look at its page, its log (event stopped) or secor_partition_stopped"
         )
+
+
+def withheld_lines(
+    withheld: Mapping[TopicPartition, int], opened: Mapping[TopicPartition, OpenTransaction]
+) -> Iterator[str]:
+    """Give a line for each topic partition with offsets behind an open transaction."""
+    for topic_partition, count in withheld.items():
+        offsets = how_many(count, "offset waits", "offsets wait")
+        transaction = opened.get(topic_partition, OpenTransaction())
+        yield f"{topic_partition}: {offsets} behind {transaction}"
 
 
 def duration(seconds: float) -> str:

@@ -13,7 +13,7 @@ from secor.config.model import Config
 from secor.core.errors import ConfigurationError, LedgerCorrupt, StopPartition, Unavailable
 from secor.core.model import LogRange, TopicPartition
 from secor.core.ports import OffsetLedger
-from secor.core.text import how_many
+from secor.core.text import how_many, withheld_text
 
 LOCK_WAIT = 5.0
 
@@ -94,9 +94,9 @@ def of_servers(config: Config) -> Iterator[Finding]:
             reader = opened.enter_context(open_reader(config))
             reasons = StopReasons(config, reader, opened)
             readable = [it for it in topic_partitions if it not in unreadable]
-            check_stopped(entries, reader, reasons, readable)
+            waiting = check_stopped(entries, reader, reasons, readable)
             which = "no other partition" if unreadable else "none"
-            return f"{which} is stopped by ledger, log or objects"
+            return f"{which} is stopped by ledger, log or objects{waiting}"
 
         yield examine("kafka", kafka)
         # An entry of a topic that may not be described is refused whatever the group's rights.
@@ -165,16 +165,22 @@ def materials(config: Config) -> str:
 
 def check_stopped(
     ledger: OffsetLedger, log: Log, reasons: StopReasons, partitions: Sequence[TopicPartition]
-) -> None:
-    """See that no partition is stopped.  Raises the ``StopPartition`` of those that are."""
-    stopped = []
+) -> str:
+    """See that no partition is stopped.  Raises the ``StopPartition`` of those that are.
+
+    Return how many offsets wait behind open transactions, in words; nothing for none.
+    """
+    stopped, withheld = [], 0
     for topic_partition in partitions:
         entry = ledger.read(topic_partition)
-        error = reasons.find(topic_partition, entry, log.log_range(topic_partition))
+        log_range = log.log_range(topic_partition)
+        withheld += log_range.withheld
+        error = reasons.find(topic_partition, entry, log_range)
         if error is not None:
             stopped.append(f"{topic_partition} is {sentence(topic_partition, error)}")
     if stopped:
         raise StopPartition("; ".join(stopped))
+    return withheld_text(withheld)
 
 
 def in_ledger(

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -16,11 +17,11 @@ import click
 from secor.cli.exit_codes import Exit
 from secor.cli.load_tables import load_tables
 from secor.cli.open_archive import human_size, table
-from secor.cli.progress import duration
+from secor.cli.progress import duration, withheld_lines
 from secor.cli.stop_reasons import StopReasons, sentence
 from secor.cli.table_type import TABLE
 from secor.config.model import Config
-from secor.core.model import TopicPartition
+from secor.core.model import OpenTransaction, TopicPartition
 from secor.core.text import how_many
 from secor.tables.backlog import backlog
 from secor.tables.commit_history import CommitObject
@@ -54,11 +55,12 @@ def ls(config: Path, as_json: bool) -> int:
         staged = group.staged()
         seen = _look(group, staged)
         lags = {overview.table: group.lag(overview, staged) for overview in seen}
+        waiting = _Waiting.of(group)
     if as_json:
         listed = [_as_json(overview, lags[overview.table]) for overview in seen]
-        click.echo(json.dumps({"tables": listed}, indent=2))
+        click.echo(json.dumps({"tables": listed, "withheld": waiting.as_json()}, indent=2))
     else:
-        for line in _lines(seen, lags):
+        for line in (*_lines(seen, lags), *waiting.lines()):
             click.echo(line)
     return _exit(seen)
 
@@ -75,13 +77,15 @@ def show(config: Path, name: str, as_json: bool) -> int:
         group.require(name, staged)
         [overview] = group.look_at([name], staged)
         lag = group.lag(overview, staged)
+        waiting = _Waiting.of(group, name)
         last = overview.record.commit
         commits = list(
             islice(group.history.back_from(overview.uuid or "", last.id if last else None), COMMITS)
         )
     if as_json:
         listed = [{"id": it.id, "at": it.at / 1000, "files": _files(it)} for it in commits]
-        click.echo(json.dumps({**_as_json(overview, lag), "commits": listed}, indent=2))
+        data = {**_as_json(overview, lag), "withheld": waiting.as_json(), "commits": listed}
+        click.echo(json.dumps(data, indent=2))
         return _exit([overview])
     for line in _lines([overview], {name: lag}):
         click.echo(line)
@@ -89,7 +93,7 @@ def show(config: Path, name: str, as_json: bool) -> int:
     for cluster, key, offset in overview.record.vector.offsets():
         behind = str(lag[key]) if key in lag else "-"
         rows.append((cluster, key.topic, str(key.partition), str(offset), behind))
-    for line in table(rows, left=frozenset({0, 1})):
+    for line in (*table(rows, left=frozenset({0, 1})), *waiting.lines()):
         click.echo(line)
     for commit in commits:
         click.echo(f"{_time(commit.at)}  commit {commit.id}: {how_many(_files(commit), 'file')}")
@@ -114,11 +118,13 @@ def status(config: Path, as_json: bool) -> int:
         staged = group.staged()
         seen = _look(group, staged)
         lags = {overview.table: group.lag(overview, staged) for overview in seen}
+        withheld = _Waiting.of(group)
     waiting = [item for item in staged if any(overview.waits_for(item) for overview in seen)]
     summary, now = backlog(waiting), time.time()
     if as_json:
         data = {
             "unstaged": {str(key): offsets for key, offsets in unstaged.items()},
+            "withheld": withheld.as_json(),
             "stopped": {str(key): why for key, why in stopped.items()},
             "staged": _backlog(summary, now),
             "tables": [_as_json(overview, lags[overview.table]) for overview in seen],
@@ -128,6 +134,8 @@ def status(config: Path, as_json: bool) -> int:
     if unstaged:
         where = how_many(len(unstaged), "topic partition")
         click.echo(f"not staged yet: {how_many(sum(unstaged.values()), 'offset')} of {where}")
+    for line in withheld.lines():
+        click.echo(line)
     for key, why in stopped.items():
         click.echo(f"{key}: {why}")
     click.echo(_waiting(summary, now))
@@ -139,6 +147,39 @@ def status(config: Path, as_json: bool) -> int:
         if overview.why:
             click.echo(f"  {overview.why}")
     return Exit.DIFFERENT if stopped else _exit(seen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Offsets behind open transactions, and these transactions, by topic partition."""
+
+    offsets: Mapping[TopicPartition, int]
+    transactions: Mapping[TopicPartition, OpenTransaction]
+
+    @classmethod
+    def of(cls, group: TableGroup, name: str | None = None) -> _Waiting:
+        """Ask for those of the group, or of the topics of one table."""
+        withheld = {
+            key: offsets
+            for key, offsets in group.withheld().items()
+            if name is None or group.feeds(name, key.topic)
+        }
+        opened = group.brokers.open_transactions(list(withheld)) if withheld else {}
+        return cls(withheld, opened)
+
+    def lines(self) -> Iterator[str]:
+        """Give a line for each topic partition."""
+        return withheld_lines(self.offsets, self.transactions)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the same for ``--json``."""
+        return {
+            str(key): {
+                "offsets": offsets,
+                "transaction": asdict(self.transactions[key]) if key in self.transactions else None,
+            }
+            for key, offsets in self.offsets.items()
+        }
 
 
 def _stopped(

@@ -16,7 +16,7 @@ from secor.cli.open_archive import archive_of, of_topic
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, TableStopped
 from secor.core.model import TopicPartition
-from secor.core.text import how_many
+from secor.core.text import how_many, withheld_text
 from secor.tables.catalog import Table
 from secor.tables.group_record import GroupRecord
 from secor.tables.overview import has_files
@@ -80,7 +80,8 @@ class Verified:
     """What came of it.
 
     ``stopped`` says of tables why they are not compared; ``quarantined`` counts messages;
-    ``unknown`` ones may be in tables that do not tell.
+    ``unknown`` ones may be in tables that do not tell; ``withheld`` counts offsets behind open
+    transactions.
     """
 
     partitions: int
@@ -89,6 +90,7 @@ class Verified:
     states: list[TableState] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     quarantined: dict[TopicPartition, int] = field(default_factory=dict)
+    withheld: dict[TopicPartition, int] = field(default_factory=dict)
     compared: int = 0
     unknown: int = 0
     nothing: Nothing | None = None
@@ -111,8 +113,11 @@ class Verified:
             listed = [*self.stopped.values(), *map(str, self.findings)]
             states = [state.as_json() for state in self.states]
             data = {"compared": self.compared, "findings": listed, "remarks": self.remarks}
-            quarantined = {str(key): count for key, count in self.quarantined.items()}
-            click.echo(json.dumps({**data, "quarantined": quarantined, "states": states}, indent=2))
+            by_partition = {
+                "quarantined": {str(key): count for key, count in self.quarantined.items()},
+                "withheld": {str(key): count for key, count in self.withheld.items()},
+            }
+            click.echo(json.dumps({**data, **by_partition, "states": states}, indent=2))
             return
         for line in [
             *(f"not compared: {why}" for why in self.stopped.values()),
@@ -133,6 +138,7 @@ class Verified:
         if self.wrong:
             verdict = how_many(self.wrong, "finding")
         where = how_many(self.partitions, "topic partition")
+        verdict += withheld_text(sum(self.withheld.values()))
         click.echo(f"{how_many(self.compared, 'message')} of {where} compared: {verdict}")
 
 
@@ -151,17 +157,24 @@ def verify_tables(config: Config, topics: tuple[str, ...], *, as_json: bool) -> 
         waiting = _waiting(loaded, staged)
         bounds = {key: _bound(group, key, waiting) for key in partitions}
         verified.findings += _of_tables(tables.stored, loaded, bounds)
+        verified.withheld = {
+            key: offsets for key, offsets in group.withheld().items() if key in partitions
+        }
         for key in sorted(partitions):
             _compare_partition(verified, group, reader, tables, key, bounds[key])
         if not verified.compared:
-            verified.nothing = _why_nothing(reader, partitions)
+            verified.nothing = _why_nothing(reader, partitions, verified.withheld)
         if tables.changed:
             verified.states += _compare_states(group, reader, tables)
     verified.print(as_json=as_json)
     return verified.exit_code
 
 
-def _why_nothing(reader: KafkaReader, partitions: set[TopicPartition]) -> Nothing:
+def _why_nothing(
+    reader: KafkaReader,
+    partitions: set[TopicPartition],
+    withheld: Mapping[TopicPartition, int],
+) -> Nothing:
     if not partitions:
         return Nothing("there is no topic partition", is_right=False)
     ranges = [reader.log_range(key) for key in sorted(partitions)]
@@ -170,6 +183,8 @@ def _why_nothing(reader: KafkaReader, partitions: set[TopicPartition]) -> Nothin
         offsets = how_many(waiting, "offset waits", "offsets wait")
         why = f"nothing that the logs have is committed, and {offsets}"
         return Nothing(why, is_right=False)
+    if withheld:
+        return Nothing("nothing can be read yet", is_right=False)
     return Nothing("the logs are empty", is_right=True)
 
 

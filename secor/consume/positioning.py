@@ -142,7 +142,8 @@ class Positioning:
         topic_id = self._topic_ids.get(topic_partition.topic, since)
         log = self._source.log_range(topic_partition, since)
         if entry.committed is not None and not log.start <= entry.committed <= log.end:
-            log = self._source.log_range(topic_partition)  # that one may be older than the entry
+            # That one may be older than the entry, or lack what is behind an open transaction.
+            log = self._source.log_range(topic_partition)
         if entry.committed is None:
             _refuse_intent(topic_partition, entry)
             try:
@@ -225,7 +226,7 @@ def refuse_diverged(
     raise LogDiverged(
         f"{topic_partition}: the log was cut and has grown again: from {end} on it has other"
         f" messages than those that were stored (committed is {committed} in leader epoch"
-        f" {leader_epoch}, which now ends at {end}; the log ends at {log.end}). To store the new"
+        f" {leader_epoch}, which now ends at {end}; the log ends at {log.last}). To store the new"
         f" messages of [{end}, {committed}), too, raise output.generation and say 'secor offsets"
         f" set CONFIG {where} {end} --new-generation'; to leave them out, 'secor offsets set"
         f" CONFIG {where} {committed}'"
@@ -251,9 +252,9 @@ def check(
             f" now {topic_id}); accept it with 'secor offsets accept CONFIG"
             f" {topic_partition.topic}'"
         )
-    if committed > log.end:
+    if committed > log.last:
         raise TopicRecreated(
-            f"{topic_partition}: committed is {committed}, the log ends at {log.end}: it was"
+            f"{topic_partition}: committed is {committed}, the log ends at {log.last}: it was"
             " truncated or created again; accept it with 'secor offsets accept CONFIG"
             f" {topic_partition.topic}'"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import pyarrow as pa
 
@@ -197,11 +198,73 @@ class LogRange:
     """What a partition's log holds: ``start`` and the last stable offset ``end``.
 
     ``leader_epoch`` is that of the leader that answered, None where it does not say.
+    ``high_watermark`` is where the log ends, open transactions included; None if not asked for.
+    It was asked for before ``end``: a transaction that ended meanwhile does not count as open.
     """
 
     start: int
     end: int
     leader_epoch: int | None = field(default=None, compare=False)
+    high_watermark: int | None = field(default=None, compare=False)
+
+    @property
+    def last(self) -> int:
+        """Where the log ends, as far as it was asked for; readers of it wait at ``end``."""
+        return self.end if self.high_watermark is None else max(self.end, self.high_watermark)
+
+    @property
+    def withheld(self) -> int:
+        """Offsets that nobody may read before an open transaction ends, that one's included."""
+        return self.last - self.end
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that has not ended; what is not known of it is None.
+
+    ``start_offset`` is its first offset in the log of a topic partition, ``since`` in seconds
+    since the epoch.  ``hanging``: its coordinator has ended it, or never knew that it writes to
+    that partition, so it will not end by itself.
+    """
+
+    start_offset: int | None = None
+    producer_id: int | None = None
+    transactional_id: str | None = None
+    since: float | None = None
+    hanging: bool = False
+
+    def __str__(self) -> str:
+        parts = []
+        if self.transactional_id is not None:
+            parts.append(f"transactional id {self.transactional_id!r}")
+        if self.producer_id is not None:
+            parts.append(f"producer id {self.producer_id}")
+        if self.start_offset is not None:
+            parts.append(f"from offset {self.start_offset} on")
+        if self.since is not None:
+            begun = datetime.fromtimestamp(self.since, UTC)  # the broker's own clock
+            parts.append(f"since {begun.isoformat(timespec='seconds')}")
+        kind = "a hanging transaction" if self.hanging else "an open transaction"
+        return kind + (f" ({', '.join(parts)})" if parts else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Offsets of a log that wait behind an open transaction, that one's included.
+
+    ``since`` is when the last stable offset was first seen where it is, in seconds since the
+    epoch; ``transaction`` is None until brokers were asked for it.
+    """
+
+    offsets: int
+    since: float
+    transaction: OpenTransaction | None = None
+
+    @property
+    def begun(self) -> float:
+        """Since when they wait: since the transaction began, where that is known."""
+        known = self.transaction.since if self.transaction is not None else None
+        return self.since if known is None else min(known, self.since)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,14 @@ def iso_time(seconds: float) -> str:
         return f"{seconds:.0f} seconds since 1970"
 
 
+def withheld_text(offsets: int) -> str:
+    """Return the end of a sentence about committed messages: how many are not committed yet."""
+    if not offsets:
+        return ""
+    waiting = how_many(offsets, "offset waits", "offsets wait")
+    return f"; {waiting} behind an open transaction: see secor progress"
+
+
 def safe_name(text: str) -> str:
     """Return text as every catalog takes it in a name: letters, digits and underscores."""
     return re.sub(r"[^A-Za-z0-9_]", "_", text)

@@ -45,6 +45,9 @@ class GroupTopics(Protocol):
     def first_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return where reading begins without an entry (``kafka.reset``), as far as known."""
 
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return where their logs end, open transactions included, as far as it is known."""
+
     def ids(self) -> Mapping[str, str | None]:
         """Return Kafka's ids of the group's topics by name; None where brokers have none."""
 
@@ -122,6 +125,8 @@ class CycleCommit:
         ``SecorError``: all that is not committed is still staged.
         """
         partitions = self._topics.partitions()
+        # Before the ends: a transaction that ends meanwhile must not look like an open one.
+        high_watermarks = self._topics.high_watermarks(partitions)
         ends, present_ids = self._topics.ends(partitions), self._topics.ids()
         if self._sources is None:
             self._sources = {it.topic_partition for it in self._staging.find()}
@@ -133,8 +138,13 @@ class CycleCommit:
         self._sources = set(self._staging.sources)
         self._note_timestamps(staged)
         complete = frozenset(
-            it for it in partitions if it in ends and offsets.get(it, 0) >= ends[it]
-        )  # when their logs were asked, these held nothing that was not committed
+            it
+            for it in partitions
+            if it in ends
+            and it in high_watermarks
+            and offsets.get(it, 0) >= ends[it] >= high_watermarks[it]
+        )  # when their logs were asked, these held nothing that was not committed; the times of
+        # what is behind an open transaction are not known
 
         now = int(self._clock.now() * 1000)
 

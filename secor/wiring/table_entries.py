@@ -62,7 +62,7 @@ def table_recoveries(
         if before is not None and before.committed is not None:
             return None
         proof = reader.read(group, topic_partition, log.topic_id(topic_partition.topic))
-        log_end = log.log_range(topic_partition).end
+        log_end = log.log_range(topic_partition).last
         return plan_table_recovery(
             proof, archive, generation=generation, log_end=log_end, owner=owner, at=at
         )

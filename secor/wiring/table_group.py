@@ -82,6 +82,10 @@ class BrokerTopics:
             return self.reader.ends(partitions)
         return self.reader.starts(partitions)
 
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return where they end with open transactions; see ``GroupTopics``."""
+        return self.reader.high_watermarks(partitions)
+
     def ids(self) -> Mapping[str, str | None]:
         """Return the ids of the group's topics; see ``GroupTopics``."""
         kafka = self.config.kafka
@@ -138,6 +142,18 @@ class TableGroup:
             key: entry.committed for key, entry in entries.items() if entry.committed is not None
         }
         return {**(self.topics.first_offsets(new) if new else {}), **committed}
+
+    def withheld(self) -> dict[TopicPartition, int]:
+        """Return how many offsets of the logs wait behind open transactions, without zeros."""
+        partitions = self.topics.partitions()
+        # Before the ends: a transaction that ends meanwhile must not look like an open one.
+        high_watermarks = self.topics.high_watermarks(partitions)
+        ends = self.topics.ends(partitions)
+        return {
+            key: high_watermarks[key] - end
+            for key, end in sorted(ends.items())
+            if high_watermarks.get(key, end) > end
+        }
 
     def staged(self) -> list[Staged]:
         """Read the ledger, then what is staged below it."""

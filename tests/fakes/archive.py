@@ -19,6 +19,7 @@ from secor.core.model import (
     Intent,
     LogRange,
     OffsetRange,
+    OpenTransaction,
     TopicPartition,
     next_offset,
 )
@@ -70,6 +71,14 @@ class MemoryLog:
         del leader_epoch
         return self.epoch_ends.get(topic_partition)
 
+    def open_transactions(
+        self, topic_partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OpenTransaction]:
+        return {
+            key: OpenTransaction(self.ranges[key].end, 7, f"writer of {key.topic}", 1_700_000_000.0)
+            for key in topic_partitions
+        }
+
     def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
         held = self.records[topic_partition]
         offsets = held.column("offset").to_numpy()
@@ -77,6 +86,11 @@ class MemoryLog:
             high = min(end, low + self.step)
             first, last = offsets.searchsorted([low, high])
             yield Chunk(topic_partition, held.slice(first, last - first), high)
+
+    def read_uncommitted(
+        self, topic_partition: TopicPartition, start: int, end: int
+    ) -> Iterator[Chunk]:
+        return self.read(topic_partition, start, end)
 
 
 @dataclass

@@ -48,7 +48,8 @@ class Client:
 
     ``options`` are kafka-python's (``bootstrap_servers``, security, ...); ``settings`` too,
     from the adapter itself.  ``topics`` are looked up at the first contact, all for None;
-    ``timeout`` in seconds bounds it.
+    ``timeout`` in seconds bounds it.  Unless ``committed``, it reads what is behind open
+    transactions, too, and what was aborted.
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
     """
 
@@ -60,6 +61,7 @@ class Client:
         receive_buffer_bytes: int = 1 << 20,
         metadata_max_age: float = 20.0,
         topics: Sequence[str] | None = (),
+        committed: bool = True,
         **settings: Any,
     ) -> None:
         servers = options.get("bootstrap_servers", ())
@@ -77,7 +79,7 @@ class Client:
             **settings,
             "auto_offset_reset": "none",
             "enable_auto_commit": False,
-            "isolation_level": "read_committed",
+            "isolation_level": "read_committed" if committed else "read_uncommitted",
             "allow_auto_create_topics": False,
             "metrics_enabled": False,
             # Beyond this many a connection refuses; uploads commit side by side.

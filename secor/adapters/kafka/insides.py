@@ -46,7 +46,12 @@ try:
     from kafka.partitioner.default import murmur2
     from kafka.producer.sender import Sender
     from kafka.protocol import parser as _parser
-    from kafka.protocol.admin import DescribeGroupsRequest
+    from kafka.protocol.admin import (
+        DescribeGroupsRequest,
+        DescribeProducersRequest,
+        DescribeTransactionsRequest,
+        ListTransactionsRequest,
+    )
     from kafka.protocol.consumer import (
         FetchRequest,
         IsolationLevel,
@@ -85,10 +90,12 @@ except (ImportError, AttributeError) as error:
 __all__ = [
     "AbstractTokenProvider", "AddPartitionsToTxnRequest", "ApiVersionsRequest",
     "AsyncConsumerRebalanceListener", "CooperativeStickyAssignor", "CoordinatorType",
-    "DefaultRecordBatch", "DefaultRecordBatchBuilder", "DescribeGroupsRequest", "EndTxnRequest",
+    "DefaultRecordBatch", "DefaultRecordBatchBuilder", "DescribeGroupsRequest",
+    "DescribeProducersRequest", "DescribeTransactionsRequest", "EndTxnRequest",
     "Fetcher", "FindCoordinatorRequest", "InitProducerIdRequest", "IsolationLevel", "KafkaBytes",
     "KafkaConnectionManager", "KafkaProducer", "KafkaSSLTransport", "KafkaTCPTransport",
-    "ListOffsetsRequest", "MetadataRequest", "MetadataResponse", "NetworkSelector",
+    "ListOffsetsRequest", "ListTransactionsRequest", "MetadataRequest", "MetadataResponse",
+    "NetworkSelector",
     "OffsetCommitRequest", "OffsetFetchRequest", "OffsetForLeaderEpochRequest", "OffsetSpec",
     "ProduceRequest", "RangePartitionAssignor", "RoundRobinPartitionAssignor", "Sender",
     "StickyPartitionAssignor", "SubscriptionState", "TopicPartitionState", "WakeupNotifier",

@@ -51,6 +51,8 @@ class LogRangeCache:
     def get(self, topic_partition: TopicPartition, since: float | None) -> LogRange:
         """Return an answer that was asked for after ``since`` (monotonic seconds); None: now.
 
+        Only one that is asked for now has a high watermark.
+
         Raises what asking for one raises.
         """
         with self._lock:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -18,7 +20,9 @@ from secor.adapters.kafka.failures import translated
 from secor.adapters.kafka.metadata_queries import Questions, Topic
 from secor.adapters.kafka.topics import topic_pattern
 from secor.core.errors import RestartPartition, Unavailable
-from secor.core.model import Chunk, LogRange, TopicPartition
+from secor.core.model import Chunk, LogRange, OpenTransaction, TopicPartition
+
+_log = logging.getLogger(__name__)
 
 _ROUND = 0.5
 _LEADERS_WITHIN = 1.0
@@ -38,16 +42,28 @@ class KafkaReader:
         *,
         max_partition_fetch_bytes: int = 1 << 20,
         timeout: float = 30.0,
+        committed: bool = True,
     ) -> None:
+        """Unless ``committed``, ``read`` gives what is open and aborted, too."""
         self._timeout = timeout
         self._client = Client(
             options,
             timeout=timeout,
+            committed=committed,
             group_id=None,
             max_partition_fetch_bytes=max_partition_fetch_bytes,
             fetch_max_wait_ms=250,
         )
         self._questions = Questions(self._client, timeout)
+        self._uncommitted: KafkaReader | None = None
+        # A client of its own: no answer to one may be taken for one to the other.
+        self._open_uncommitted = partial(
+            KafkaReader,
+            options,
+            max_partition_fetch_bytes=max_partition_fetch_bytes,
+            timeout=timeout,
+            committed=False,
+        )
 
     def topics(self, pattern: str | None = None, exclude: str | None = None) -> list[str]:
         """Return the names of all topics, but internal ones, that the patterns let through."""
@@ -75,8 +91,18 @@ class KafkaReader:
         return described.id if described else None
 
     def log_range(self, topic_partition: TopicPartition) -> LogRange:
-        """Return the log's start and its last stable offset."""
-        return self._questions.log_range(topic_partition)
+        """Return the log's start, its last stable offset and its high watermark."""
+        return self._questions.whole_log_range(topic_partition)
+
+    def open_transactions(
+        self, topic_partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OpenTransaction]:
+        """Return who holds last stable offsets back, as far as this user may see it."""
+        try:
+            return self._questions.open_transactions(topic_partitions)
+        except Unavailable as error:
+            _log.debug("%s", error)
+            return {}
 
     def epoch_end(self, topic_partition: TopicPartition, leader_epoch: int) -> int | None:
         """Return where a leader epoch ends in the log; None where its leader does not say."""
@@ -122,22 +148,36 @@ class KafkaReader:
 
         Waits up to a second for the metadata that names the leaders.
         """
-        return self._ask(partitions, "the ends of the logs", earliest=False)
+        return self._ask(partitions, "the ends of the logs")
 
     def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offsets at which the logs begin, as ``ends`` does."""
         return self._ask(partitions, "the starts of the logs", earliest=True)
 
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where the logs end, open transactions included, as ``ends`` does."""
+        return self._ask(partitions, "the high watermarks of the logs", committed=False)
+
     def _ask(
-        self, partitions: Iterable[TopicPartition], what: str, *, earliest: bool
+        self,
+        partitions: Iterable[TopicPartition],
+        what: str,
+        *,
+        earliest: bool = False,
+        committed: bool = True,
     ) -> dict[TopicPartition, int]:
         offsets: dict[TopicPartition, int] = self._client.call(
-            self._ends_of_logs, sorted(partitions), earliest, timeout=self._timeout + 1, what=what
+            self._ends_of_logs,
+            sorted(partitions),
+            earliest,
+            committed,
+            timeout=self._timeout + 1,
+            what=what,
         )
         return offsets
 
     async def _ends_of_logs(
-        self, partitions: list[TopicPartition], earliest: bool
+        self, partitions: list[TopicPartition], earliest: bool, committed: bool
     ) -> dict[TopicPartition, int]:
         deadline = time.monotonic() + min(_LEADERS_WITHIN, self._timeout)
         while self._request_leaders(partitions) and time.monotonic() < deadline:
@@ -151,7 +191,9 @@ class KafkaReader:
             if leader in (None, -1):
                 continue
             try:
-                ends |= await self._questions.ends(leader, of_leader, earliest=earliest)
+                ends |= await self._questions.ends(
+                    leader, of_leader, earliest=earliest, committed=committed
+                )
             except kafka_errors.RetriableError:
                 continue  # the next question may find another leader
         return ends
@@ -173,7 +215,7 @@ class KafkaReader:
     def end(self, topic_partition: TopicPartition, *, committed: bool) -> int:
         """Return the log's last stable offset, or its high watermark."""
         if committed:
-            return self.log_range(topic_partition).end
+            return self._questions.log_range(topic_partition).end
         return self._questions.high_watermark(topic_partition)
 
     def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
@@ -206,9 +248,22 @@ class KafkaReader:
                     f"{self._timeout:g} s, though messages up to {end} were expected"
                 )
 
+    def read_uncommitted(
+        self, topic_partition: TopicPartition, start: int, end: int
+    ) -> Iterator[Chunk]:
+        """Give all messages of ``[start, end)``, open and aborted ones, too; see ``read``.
+
+        ``end`` is at most the high watermark.  What an open transaction has may never count.
+        """
+        if self._uncommitted is None:
+            self._uncommitted = self._open_uncommitted()
+        return self._uncommitted.read(topic_partition, start, end)
+
     def close(self) -> None:
-        """End the connection."""
+        """End the connections."""
         self._client.close()
+        if self._uncommitted is not None:
+            self._uncommitted.close()
 
     def _topic(self, topic: str) -> Topic | None:
         return self._questions.topics([topic]).get(topic)

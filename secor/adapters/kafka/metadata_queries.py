@@ -8,7 +8,7 @@ import logging
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka import errors as kafka_errors
@@ -21,7 +21,8 @@ from secor.adapters.kafka.insides import (
     OffsetForLeaderEpochRequest,
     OffsetSpec,
 )
-from secor.core.model import LogRange, TopicPartition
+from secor.adapters.kafka.open_transactions import first_open_transactions
+from secor.core.model import LogRange, OpenTransaction, TopicPartition
 from secor.core.text import error_text
 
 _log = logging.getLogger(__name__)
@@ -60,6 +61,25 @@ class Questions:
             what=what,
         )
         return _range(start, end)
+
+    def whole_log_range(self, topic_partition: TopicPartition) -> LogRange:
+        """Ask for the log's start, its high watermark, and then its last stable offset."""
+        end = self.high_watermark(topic_partition)
+        return replace(self.log_range(topic_partition), high_watermark=end)
+
+    def open_transactions(
+        self, topic_partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OpenTransaction]:
+        """Ask who holds last stable offsets back; what this user may not see is left out."""
+        described: dict[TopicPartition, OpenTransaction] = self._client.call(
+            first_open_transactions,
+            self._client,
+            topic_partitions,
+            self._timeout,
+            timeout=3 * self._timeout + 1,
+            what=f"the open transactions of {len(topic_partitions)} partitions",
+        )
+        return described
 
     def log_ranges(
         self, topic_partitions: Sequence[TopicPartition]
@@ -226,15 +246,22 @@ class Questions:
             _log.info("whether logs were cut below committed offsets is not known: %s", why)
 
     async def ends(
-        self, leader: int, partitions: Sequence[TopicPartition], *, earliest: bool = False
+        self,
+        leader: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        earliest: bool = False,
+        committed: bool = True,
     ) -> dict[TopicPartition, int]:
         """Ask a leader for last stable offsets, on the IO thread; refused ones are left out.
 
-        With ``earliest`` for the offsets at which the logs begin.
+        With ``earliest`` for the offsets at which the logs begin; unless ``committed`` for high
+        watermarks.
         """
         keys = [to_client(topic_partition) for topic_partition in partitions]
         spec = OffsetSpec.EARLIEST if earliest else OffsetSpec.LATEST
-        answers = await self._list_offsets(leader, keys, spec, self._timeout)
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        answers = await self._list_offsets(leader, keys, spec, self._timeout, isolation)
         return {key: int(it.offset) for key, it in answers.items() if not it.error_code}
 
     async def _list_offsets(

@@ -120,7 +120,7 @@ class KafkaSource:
         self.membership.attach(self.client)
         self._questions = Questions(self.client, timeout)
         self._queue = EventQueue(queue_bytes, self._notify)
-        self._ranges = LogRangeCache(self._questions.log_range, self._questions.log_ranges)
+        self._ranges = LogRangeCache(self._questions.whole_log_range, self._questions.log_ranges)
         self._epoch_ends = EpochEnds(self._questions.epoch_ends)
         self._ends = LogEnds(self.client, self._questions, end_max_age)
         self._fetching = Fetching(
@@ -183,7 +183,7 @@ class KafkaSource:
         return self._ends.trouble()
 
     def log_range(self, topic_partition: TopicPartition, since: float | None = None) -> LogRange:
-        """Ask the broker for the log's start and its last stable offset."""
+        """Ask the broker for the log's start and its last stable offset; see ``LogRangeCache``."""
         return self._ranges.get(topic_partition, since)
 
     def epoch_end(self, topic_partition: TopicPartition, leader_epoch: int) -> int | None:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from secor.archive.finalize.periods import Periods
 from secor.archive.verify.log_port import Log
 from secor.consume.positioning import check
 from secor.core.errors import RestartPartition, StopPartition
-from secor.core.model import QUARANTINE, Chunk, TopicPartition
+from secor.core.model import QUARANTINE, Chunk, LogRange, TopicPartition
 from secor.core.ports import OffsetLedger, Parser
 
 UP_TO_DATE = "is up to date"
+
+
+class UncommittedLog(Log, Protocol):
+    """A log that also gives what is behind an open transaction.  Raises ``Unavailable``."""
+
+    def read_uncommitted(
+        self, topic_partition: TopicPartition, start: int, end: int
+    ) -> Iterator[Chunk]:
+        """Give all messages of ``[start, end)``; ``end`` is at most the high watermark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +43,7 @@ def progress_of(
     topic_id: str | None,
     *,
     ledger: OffsetLedger,
-    log: Log,
+    log: UncommittedLog,
     parser: Parser,
     periods: Periods,
     now: Callable[[], float],
@@ -41,11 +51,12 @@ def progress_of(
     """Return how far a topic partition has come; ``topic_id`` is Kafka's, if known.
 
     All is stored: up to date, now.  Else it is the least of the times of the next messages
-    to store: Kafka's timestamps and the output partitions that they are going to.  Times from
-    the future say nothing of what comes behind them, so the next messages are looked at, too;
-    ``through`` is never later than now.  Where the daemon would stop, or the log was
-    cut meanwhile, nobody can tell.
-    Raises ``Unavailable``.
+    to store: Kafka's timestamps and the output partitions that they are going to.  Messages
+    behind an open transaction are among them, whether they will count or not: so a transaction
+    that hangs holds back what came after it began, and short ones hold back nothing that is old.
+    Times from the future say nothing of what comes behind them, so the next messages are looked
+    at, too; ``through`` is never later than now.  Nobody can tell where the daemon would stop,
+    or where the log was cut meanwhile.  Raises ``Unavailable``.
     """
     before = now()
     try:
@@ -54,10 +65,9 @@ def progress_of(
             return Progress(topic_partition, None, None, "has never committed")
         log_range = log.log_range(topic_partition)
         committed = check(topic_partition, entry, log_range, topic_id)
-        start = max(committed, log_range.start)
-        why = f"waits at offset {committed}, {log_range.end - committed} behind"
+        why = _why(committed, log_range)
         from_future = False
-        for chunk in log.read(topic_partition, start, log_range.end):
+        for chunk in _next_chunks(topic_partition, committed, log, log_range):
             if not chunk.records.num_rows:
                 continue
             through = _least(chunk, parser, periods)
@@ -74,6 +84,25 @@ def progress_of(
         why = str(error).removeprefix(f"{topic_partition}: ")
         return Progress(topic_partition, None, None, f"is held up: {why}")
     return Progress(topic_partition, committed, before, UP_TO_DATE)
+
+
+def _next_chunks(
+    topic_partition: TopicPartition, committed: int, log: UncommittedLog, log_range: LogRange
+) -> Iterator[Chunk]:
+    """Give what is not stored yet, and then what is behind an open transaction."""
+    start = max(committed, log_range.start)
+    yield from log.read(topic_partition, start, log_range.end)
+    if log_range.withheld:
+        start = max(start, log_range.end)
+        yield from log.read_uncommitted(topic_partition, start, log_range.last)
+
+
+def _why(committed: int, log_range: LogRange) -> str:
+    behind = max(0, log_range.end - committed)
+    why = f"waits at offset {committed}, {behind} behind"
+    if log_range.withheld:
+        why += f", and {log_range.withheld} behind an open transaction"
+    return why
 
 
 def _least(chunk: Chunk, parser: Parser, periods: Periods) -> float | None:

@@ -56,7 +56,7 @@ def plan_acceptance(
 def _goes_on(entry: Entry, log: LogRange, topic_id: str | None) -> bool:
     """Tell whether the topic is the one that was stored, and has not lost its end."""
     known = topic_id is not None and entry.topic_id == topic_id
-    return known and entry.committed is not None and entry.committed <= log.end
+    return known and entry.committed is not None and entry.committed <= log.last
 
 
 def _refuse_if_stored(archive: Archive, topic_partition: TopicPartition, generation: int) -> None:

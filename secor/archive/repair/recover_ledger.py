@@ -63,9 +63,9 @@ def plan_recovery(
     log_range = log.log_range(topic_partition)
     last, remarks = _chain(topic_partition, batches, log, log_range)
     _refuse_unknown(topic_partition, extents, last)
-    if last.end > log_range.end > 0:
+    if last.end > log_range.last > 0:
         raise ConfigurationError(
-            f"{topic_partition}: the objects tell of {last}, and the log ends at {log_range.end}:"
+            f"{topic_partition}: the objects tell of {last}, and the log ends at {log_range.last}:"
             " the log has lost messages, or the metadata is wrong; look at the objects, then set"
             " the offset with 'secor offsets set'"
         )

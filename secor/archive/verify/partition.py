@@ -92,17 +92,18 @@ class PartitionCheck:
     def _note_limits(self, log_range: LogRange) -> None:
         committed = self._bounds.committed
         self.report.behind = max(0, log_range.end - max(committed, log_range.start))
+        self.report.withheld = log_range.withheld
         if self._bounds.start < log_range.start:
             self.report.notes.append(
                 f"the log begins at offset {log_range.start}: nothing below it can be compared"
             )
-        if committed > log_range.end:
+        if committed > log_range.last:
             self.report.found_range(
                 Kind.EXTRA,
-                log_range.end,
+                log_range.last,
                 committed,
-                count=committed - log_range.end,
-                text=f"the committed offset {committed} is beyond the log's end {log_range.end}:"
+                count=committed - log_range.last,
+                text=f"the committed offset {committed} is beyond the log's end {log_range.last}:"
                 " the topic was recreated or cut; see secor offsets accept",
             )
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 import numpy as np
 
 from secor.core.model import TopicPartition, next_offset
-from secor.core.text import how_many
+from secor.core.text import how_many, withheld_text
 
 EXIT_DIFFERENCES = 5
 """Exit code of a verification that found something."""
@@ -90,7 +90,8 @@ class PartitionReport:
     ``quarantined`` messages in quarantine; ``below_log`` messages older than the log's start,
     ``unlogged`` messages that the log has deleted since, ``superseded`` messages of an
     older generation than the one compared, ``in_progress`` messages of an open intent;
-    ``behind`` offsets of the log that are not committed.
+    ``behind`` offsets of the log that are not committed, ``withheld`` those behind an open
+    transaction.
     """
 
     topic_partition: TopicPartition
@@ -106,6 +107,7 @@ class PartitionReport:
     superseded: int = 0
     in_progress: int = 0
     behind: int = 0
+    withheld: int = 0
     counts: Counter[Kind] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -160,6 +162,7 @@ class PartitionReport:
             "superseded": self.superseded,
             "in_progress": self.in_progress,
             "behind": self.behind,
+            "withheld": self.withheld,
             "counts": {kind.value: self.counts[kind] for kind in Kind},
             "findings": [
                 {
@@ -200,7 +203,7 @@ class Report:
     @property
     def partitions_are_empty(self) -> bool:
         """Tell whether there are partitions, and all that their logs have is compared."""
-        return bool(self.partitions) and not any(it.behind for it in self.partitions)
+        return bool(self.partitions) and not any(it.behind or it.withheld for it in self.partitions)
 
     @property
     def nothing(self) -> str | None:
@@ -216,13 +219,14 @@ class Report:
         if behind:
             offsets = how_many(behind, "offset waits", "offsets wait")
             return f"nothing that the logs have is committed, and {offsets}"
-        return "the logs are empty"
+        withheld = any(partition.withheld for partition in self.partitions)
+        return "nothing can be read yet" if withheld else "the logs are empty"
 
     @property
     def summary(self) -> str:
         """One line for people."""
         if self.nothing is not None:
-            return f"nothing was compared: {self.nothing}"
+            return f"nothing was compared: {self.nothing}{self._waiting}"
         messages = sum(partition.compared for partition in self.partitions)
         objects = sum(partition.objects for partition in self.partitions)
         what = "verified" if self.with_topic else "read (archive only)"
@@ -244,9 +248,12 @@ class Report:
         if counts[Kind.LEDGER]:
             entries = how_many(counts[Kind.LEDGER], "ledger entry", "ledger entries")
             parts.append(f"{entries} unreadable")
-        return f"{what} {how_many(messages, 'message')} in {how_many(objects, 'object')}: " + (
-            ", ".join(parts)
-        )
+        compared = f"{what} {how_many(messages, 'message')} in {how_many(objects, 'object')}"
+        return f"{compared}: {', '.join(parts)}{self._waiting}"
+
+    @property
+    def _waiting(self) -> str:
+        return withheld_text(sum(partition.withheld for partition in self.partitions))
 
     @property
     def remarks(self) -> Sequence[str]:

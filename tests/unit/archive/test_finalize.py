@@ -17,7 +17,7 @@ from secor.archive.finalize.periods import Period, Periods
 from secor.archive.finalize.stored_time import Progress, progress_of
 from secor.archive.finalize.templates import split
 from secor.core.errors import ActionFailed, ConfigurationError, SecorError
-from secor.core.model import Entry, Intent, TopicPartition
+from secor.core.model import Entry, Intent, LogRange, TopicPartition
 from secor.core.naming import ObjectName
 from secor.parsing.layout import Layout
 from secor.parsing.zones import Zone
@@ -174,6 +174,26 @@ def test_a_message_from_the_future_does_not_hide_the_ones_behind_it() -> None:
     found = progress(OperatorLedger({HERE: Entry(0)}), log)
     assert found.through == at("2026-11-21")
     assert "from the future" in found.why
+
+
+def test_messages_behind_an_open_transaction_hold_back_their_hours_and_no_earlier_ones() -> None:
+    log = log_of([FIRST, FIRST, FIRST])
+    log.ranges[HERE] = LogRange(0, 1, high_watermark=3)
+    found = progress(OperatorLedger({HERE: Entry(1)}), log)
+    assert found.through == at("2023-11-14")
+    assert found.why == "waits at offset 1, 0 behind, and 2 behind an open transaction"
+    found = progress(OperatorLedger({HERE: Entry(0)}), log)
+    assert found.through == at("2023-11-14")
+    assert found.why == "waits at offset 0, 1 behind, and 2 behind an open transaction"
+
+
+def test_a_partition_committed_beyond_the_last_stable_offset_waits_at_its_offset() -> None:
+    """Java Secor and Kafka's own tools commit high watermarks."""
+    log = log_of([FIRST, FIRST, int(at("2023-12-01"))])
+    log.ranges[HERE] = LogRange(0, 1, high_watermark=3)
+    found = progress(OperatorLedger({HERE: Entry(2)}), log)
+    assert found.through == at("2023-11-14T22:13:20.002")
+    assert found.why == "waits at offset 2, 0 behind, and 2 behind an open transaction"
 
 
 def test_messages_for_quarantine_are_as_old_as_kafka_says() -> None:

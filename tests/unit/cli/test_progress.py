@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from secor.cli import progress
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, CorruptBatch, LedgerCorrupt, RestartPartition
-from secor.core.model import Chunk, Entry, Intent, OffsetRange, TopicPartition
+from secor.core.model import Chunk, Entry, Intent, LogRange, OffsetRange, TopicPartition
 from secor.formats import make_format
 from secor.wiring import clients
 from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger, Shelf, messages
@@ -113,6 +113,35 @@ def test_the_table_ends_with_a_line_that_sums_it_up(world: World) -> None:
     assert shown.stdout.splitlines()[-1] == (
         "g: 2 topic partitions, 5 offsets behind, the oldest message is 1m 39s old"
     )
+
+
+def test_offsets_behind_an_open_transaction_are_named_with_the_transaction(world: World) -> None:
+    world.ledger.entries[CLICKS] = Entry(30)
+    world.reader.ranges[CLICKS] = LogRange(0, 30, high_watermark=530)
+    waiting, level = world.partitions()
+    assert (waiting["lag"], waiting["withheld"], level["withheld"]) == (0, 500, 0)
+    assert waiting["transaction"] == {
+        "start_offset": 30,
+        "producer_id": 7,
+        "transactional_id": "writer of clicks",
+        "since": 1_700_000_000.0,
+        "hanging": False,
+    }
+    shown = world.run()
+    assert shown.return_value == 0
+    named, summed_up = shown.stdout.splitlines()[-2:]
+    assert named.startswith("clicks/0: 500 offsets wait behind an open transaction (")
+    assert "transactional id 'writer of clicks', producer id 7, from offset 30 on" in named
+    assert "since 2023-11-14T22:13:20+00:00" in named
+    assert summed_up.endswith("0 offsets behind, 500 more behind open transactions")
+
+
+def test_an_offset_beyond_the_last_stable_one_is_no_offset_of_another_topic(world: World) -> None:
+    world.ledger.entries[CLICKS] = Entry(400)
+    world.reader.ranges[CLICKS] = LogRange(0, 30, high_watermark=530)
+    assert world.partitions()[0]["fault"] is None
+    world.reader.ranges[CLICKS] = LogRange(0, 30, high_watermark=399)
+    assert "the log ends at 399" in str(world.partitions()[0]["fault"])
 
 
 def test_partitions_that_only_their_process_may_know_to_be_stopped_are_named(world: World) -> None:

@@ -440,6 +440,23 @@ def test_a_clock_that_is_a_little_ahead_moves_valid_through_to_now_at_most(
     assert world.observer.from_future == []
 
 
+def test_valid_through_does_not_pass_messages_behind_an_open_transaction(
+    world: TableWorld,
+) -> None:
+    world.topics.known = {CLICKS, OTHER}
+    world.topics.log_ends = {CLICKS: 20, OTHER: 0}
+    world.topics.withheld = {OTHER: 500}
+    world.stage(world.manifest(0, 5, timestamp=900))
+    coordinator = world.coordinator()
+    coordinator.step()
+    assert world.record().valid_through is None
+    world.topics.withheld = {}
+    world.stage(world.manifest(5, 9, timestamp=950))
+    world.clock.advance(10)
+    coordinator.step()
+    assert world.record().valid_through == 950
+
+
 def test_the_backlog_is_what_some_table_does_not_have(world: TableWorld) -> None:
     coordinator = world.coordinator()
     world.stage(world.manifest(0, 5, [EVENTS, "db.other"]))

@@ -77,6 +77,7 @@ class Topics:
     log_ends: dict[TopicPartition, int] = field(default_factory=dict)
     topic_ids: dict[str, str | None] = field(default_factory=dict)
     first: dict[TopicPartition, int] = field(default_factory=dict)
+    withheld: dict[TopicPartition, int] = field(default_factory=dict)
 
     def partitions(self) -> frozenset[TopicPartition]:
         return frozenset(self.known)
@@ -86,6 +87,9 @@ class Topics:
 
     def first_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         return {key: self.first.get(key, 0) for key in partitions}
+
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {key: end + self.withheld.get(key, 0) for key, end in self.ends(partitions).items()}
 
     def ids(self) -> Mapping[str, str | None]:
         return self.topic_ids

@@ -1,0 +1,148 @@
+"""Open transactions of topic partitions, and the producers that hold them open (KIP-664).
+
+A log's last stable offset is where its first open transaction began.  The leader of the topic
+partition knows that transaction's producer (``DescribeProducers``), each broker the transactions
+that it coordinates (``ListTransactions``, ``DescribeTransactions``).  A transaction that the
+leader has open, and its coordinator has not, is hanging: nothing ends it but a person.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafka import errors as kafka_errors
+
+from secor.adapters.kafka.client import Client, to_client
+from secor.adapters.kafka.insides import (
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
+from secor.core.model import OpenTransaction, TopicPartition
+from secor.core.text import error_text
+
+_log = logging.getLogger(__name__)
+
+_GOING_ON = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
+"""States in which the coordinator has the transaction, or still writes its markers."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """A transaction as its coordinator describes it; ``since`` in seconds since the epoch."""
+
+    transactional_id: str
+    state: str
+    since: float | None
+    topic_partitions: frozenset[TopicPartition]
+
+
+async def first_open_transactions(
+    client: Client, topic_partitions: Iterable[TopicPartition], timeout: float
+) -> dict[TopicPartition, OpenTransaction]:
+    """Return the transactions that the last stable offsets wait for, without those of none.
+
+    They are described as far as brokers know them and this user may see them; ``timeout`` in
+    seconds bounds each request.
+    """
+    first = await _first_producers(client, topic_partitions, timeout)
+    described = await _describe(client, {int(it.producer_id) for it in first.values()}, timeout)
+    opened = {
+        key: _open_transaction(key, producer, described.get(int(producer.producer_id)))
+        for key, producer in first.items()
+    }
+    # One whose coordinator had ended it when it was asked may have got its marker since.
+    suspects = [key for key, transaction in opened.items() if transaction.hanging]
+    again = await _first_producers(client, suspects, timeout)
+    return {
+        key: transaction
+        for key, transaction in opened.items()
+        if key not in suspects
+        or (key in again and again[key].current_txn_start_offset == transaction.start_offset)
+    }
+
+
+async def _first_producers(
+    client: Client, topic_partitions: Iterable[TopicPartition], timeout: float
+) -> dict[TopicPartition, Any]:
+    """Ask the leaders for the producer of the first open transaction of each partition."""
+    leaders: dict[Any, dict[str, list[int]]] = {}
+    for key in topic_partitions:
+        leader = client.cluster.leader_for_partition(to_client(key))
+        if leader not in (None, -1):
+            leaders.setdefault(leader, {}).setdefault(key.topic, []).append(key.partition)
+    first: dict[TopicPartition, Any] = {}
+    for leader, wanted in leaders.items():
+        topic = DescribeProducersRequest.TopicRequest
+        request = DescribeProducersRequest(
+            topics=[topic(name=name, partition_indexes=numbers) for name, numbers in wanted.items()]
+        )
+        answer = await _ask(client, leader, request, timeout)
+        for described in answer.topics if answer is not None else ():
+            for part in described.partitions:
+                producers = [it for it in part.active_producers if it.current_txn_start_offset >= 0]
+                if not part.error_code and producers:
+                    key = TopicPartition(described.name, part.partition_index)
+                    first[key] = min(producers, key=lambda it: int(it.current_txn_start_offset))
+    return first
+
+
+async def _describe(
+    client: Client, producer_ids: set[int], timeout: float
+) -> dict[int, _Described]:
+    """Ask every broker: each lists the transactions that it coordinates."""
+    described: dict[int, _Described] = {}
+    for broker in client.cluster.brokers() if producer_ids else ():
+        request = ListTransactionsRequest(
+            state_filters=[], producer_id_filters=sorted(producer_ids), max_version=0
+        )
+        listed = await _ask(client, broker.node_id, request, timeout)
+        names = [str(it.transactional_id) for it in listed.transaction_states] if listed else []
+        if not names:
+            continue
+        answer = await _ask(
+            client, broker.node_id, DescribeTransactionsRequest(transactional_ids=names), timeout
+        )
+        for state in answer.transaction_states if answer is not None else ():
+            if not state.error_code:
+                described[int(state.producer_id)] = _described(state)
+    return described
+
+
+def _described(state: Any) -> _Described:
+    begun = int(state.transaction_start_time_ms)
+    return _Described(
+        transactional_id=str(state.transactional_id),
+        state=str(state.transaction_state),
+        since=begun / 1000 if begun >= 0 else None,
+        topic_partitions=frozenset(
+            TopicPartition(it.topic, number) for it in state.topics for number in it.partitions
+        ),
+    )
+
+
+def _open_transaction(
+    topic_partition: TopicPartition, producer: Any, described: _Described | None
+) -> OpenTransaction:
+    known = OpenTransaction(
+        start_offset=int(producer.current_txn_start_offset), producer_id=int(producer.producer_id)
+    )
+    if described is None:
+        return known  # of another coordinator's past, or not for this user's eyes
+    known = replace(known, transactional_id=described.transactional_id)
+    if described.state in _GOING_ON and topic_partition in described.topic_partitions:
+        return replace(known, since=described.since)
+    return replace(known, hanging=True)
+
+
+async def _ask(client: Client, node_id: Any, request: Any, timeout: float) -> Any:
+    """Return the answer; None without the right to ask, and from brokers before 2.8 and 3.0."""
+    try:
+        sent = client.manager.send(request, node_id=client.aside(node_id, "questions"))
+        return await client.manager.wait_for(sent, timeout * 1000)
+    except kafka_errors.KafkaError as error:
+        _log.debug("asking for open transactions: %s", error_text(error))
+        return None
