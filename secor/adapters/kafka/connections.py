@@ -24,11 +24,33 @@ _TLS_RECORD_BYTES = 16 * 1024
 """The most that TLS decrypts at once."""
 
 
+class ResponseFrame(insides.KafkaBytes):
+    """The bytes of a response while they come in, and when they are decoded.
+
+    The client's own copies each of them four times more: to write it, and to read it.
+    """
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append bytes."""
+        begin = self.tell()
+        end = begin + len(data)
+        memoryview(self)[begin:end] = data
+        self.seek(end)
+
+    def read(self, nbytes: int | None = None) -> bytes | memoryview:
+        """Return the next ``nbytes`` bytes, or a view of all that are left."""
+        if nbytes is not None:
+            return bytes(super().read(nbytes))
+        rest = memoryview(self)[self.tell() :]
+        self.seek(len(self))
+        return rest
+
+
 class NetClient(insides.NetworkClient):
     """The client's network part with our connections."""
 
     def __init__(self, topics: Sequence[str] | None, **configs: Any) -> None:
-        insides.copy_responses_less()
+        insides.collect_responses_in(ResponseFrame)
         net = insides.NetworkSelector(**configs)
         manager = _Manager(net, **configs)
         # Else the group is joined without knowing the topics, and at once again.

@@ -95,11 +95,10 @@ __all__ = [
     "Fetcher", "FindCoordinatorRequest", "InitProducerIdRequest", "IsolationLevel", "KafkaBytes",
     "KafkaConnectionManager", "KafkaProducer", "KafkaSSLTransport", "KafkaTCPTransport",
     "ListOffsetsRequest", "ListTransactionsRequest", "MetadataRequest", "MetadataResponse",
-    "NetworkSelector",
-    "OffsetCommitRequest", "OffsetFetchRequest", "OffsetForLeaderEpochRequest", "OffsetSpec",
-    "ProduceRequest", "RangePartitionAssignor", "RoundRobinPartitionAssignor", "Sender",
-    "StickyPartitionAssignor", "SubscriptionState", "TopicPartitionState", "WakeupNotifier",
-    "create_connection", "murmur2",
+    "NetworkSelector", "OffsetCommitRequest", "OffsetFetchRequest", "OffsetForLeaderEpochRequest",
+    "OffsetSpec", "ProduceRequest", "RangePartitionAssignor", "RoundRobinPartitionAssignor",
+    "Sender", "StickyPartitionAssignor", "SubscriptionState", "TopicPartitionState",
+    "WakeupNotifier", "create_connection", "murmur2",
 ]
 # fmt: on
 
@@ -375,31 +374,9 @@ def receive_by(
     transport._sock_recv = receive
 
 
-class ResponseFrame(KafkaBytes):
-    """The bytes of a response while they come in, and when they are decoded.
-
-    The client's own copies each of them four times more: to write it, and to read it.
-    """
-
-    def write(self, data: bytes | memoryview) -> None:
-        """Append bytes."""
-        begin = self.tell()
-        end = begin + len(data)
-        memoryview(self)[begin:end] = data
-        self.seek(end)
-
-    def read(self, nbytes: int | None = None) -> bytes | memoryview:
-        """Return the next ``nbytes`` bytes, or a view of all that are left."""
-        if nbytes is not None:
-            return bytes(super().read(nbytes))
-        rest = memoryview(self)[self.tell() :]
-        self.seek(len(self))
-        return rest
-
-
-def copy_responses_less() -> None:
-    """Let the client's connections collect responses in frames of ours."""
-    _parser.KafkaBytes = ResponseFrame
+def collect_responses_in(frame: type[KafkaBytes]) -> None:
+    """Let connections keep the bytes of a response in such a frame."""
+    _parser.KafkaBytes = frame
 
 
 def give_up_sending(producer: Any) -> None:

@@ -14,7 +14,7 @@ import pytest
 from kafka.protocol import parser
 from kafka.protocol.frame import KafkaBytes
 
-from secor.adapters.kafka import insides
+from secor.adapters.kafka import connections, insides
 from secor.adapters.kafka.connections import Receiver
 from tests.certificates import Authority
 
@@ -148,7 +148,7 @@ def test_frames_hold_the_responses_however_they_come(monkeypatch: pytest.MonkeyP
     chance = random.Random(3)
     responses = [chance.randbytes(size) for size in (4, 5, 1000, 70_000, 4, 31)]
     whole = b"".join(len(response).to_bytes(4, "big") + response for response in responses)
-    for kind in (KafkaBytes, insides.ResponseFrame):
+    for kind in (KafkaBytes, connections.ResponseFrame):
         parser.KafkaBytes = kind
         for cuts in (0, 1, 7, 200):
             places = sorted(chance.sample(range(1, len(whole)), cuts))
@@ -157,9 +157,9 @@ def test_frames_hold_the_responses_however_they_come(monkeypatch: pytest.MonkeyP
 
 def test_the_client_collects_responses_in_our_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parser, "KafkaBytes", KafkaBytes)
-    insides.copy_responses_less()
+    insides.collect_responses_in(connections.ResponseFrame)
     protocol = parser.KafkaProtocol()
     kinds: list[type] = []
     protocol._process_response = lambda frame: kinds.append(type(frame))
     protocol.receive_bytes(b"\0\0\0\2ok")
-    assert kinds == [insides.ResponseFrame]
+    assert kinds == [connections.ResponseFrame]
