@@ -78,6 +78,17 @@ class Broker:
             else:
                 producer.abort_transaction()
 
+    @contextmanager
+    def open_transaction(self, topic: str, values: Sequence[bytes], name: str) -> Iterator[Any]:
+        """Give the producer of a transaction that goes on; the broker would wait ten minutes."""
+        with self.producer(transactional_id=name, transaction_timeout_ms=600_000) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            for value in values:
+                producer.send(topic, value, partition=0)
+            producer.flush()
+            yield producer
+
     def forget(self, topic: str, below: int) -> None:
         """Move the log's start."""
         with self.admin() as admin:

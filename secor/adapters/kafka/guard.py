@@ -45,14 +45,17 @@ ListOffsetsRequest: ListOffsetsTopic
 MetadataRequest: MetadataRequestTopic
 MetadataResponse: MetadataResponseBroker
 OffsetSpec: EARLIEST LATEST
-IsolationLevel: READ_COMMITTED
+IsolationLevel: READ_COMMITTED READ_UNCOMMITTED
+DescribeProducersRequest: TopicRequest
+DescribeTransactionsRequest: API_KEY
+ListTransactionsRequest: API_KEY
 """
 """What classes of ``insides`` must have, or set on each instance."""
 
 OF_CONSUMER = """
 : _client _cluster _coordinator _fetcher _manager _net _subscription
 _cluster: _coordinator_brokers _topics add_listener add_topic broker_metadata config
-_cluster: leader_for_partition metadata_request need_all_topic_metadata partitions_for_topic
+_cluster: brokers leader_for_partition metadata_request need_all_topic_metadata partitions_for_topic
 _cluster: request_update topic_id unauthorized_topics
 _coordinator: _generation coordinator coordinator_dead ensure_active_group_async
 _coordinator: ensure_coordinator_ready_async need_rejoin poll_heartbeat request_rejoin

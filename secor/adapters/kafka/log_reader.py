@@ -18,6 +18,7 @@ from secor.adapters.kafka.batches import Fetch, decode
 from secor.adapters.kafka.client import Client, from_client, to_client
 from secor.adapters.kafka.failures import translated
 from secor.adapters.kafka.metadata_queries import Questions, Topic
+from secor.adapters.kafka.open_transactions import first_open_transactions
 from secor.adapters.kafka.topics import topic_pattern
 from secor.core.errors import RestartPartition, Unavailable
 from secor.core.model import Chunk, LogRange, OpenTransaction, TopicPartition
@@ -98,11 +99,17 @@ class KafkaReader:
         self, topic_partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, OpenTransaction]:
         """Return who holds last stable offsets back, as far as this user may see it."""
+        opened: dict[TopicPartition, OpenTransaction] = {}
         try:
-            return self._questions.open_transactions(topic_partitions)
+            opened = self._client.call(
+                self._open_transactions,
+                topic_partitions,
+                timeout=3 * self._timeout + 1,
+                what=f"the open transactions of {len(topic_partitions)} partitions",
+            )
         except Unavailable as error:
             _log.debug("%s", error)
-            return {}
+        return opened
 
     def epoch_end(self, topic_partition: TopicPartition, leader_epoch: int) -> int | None:
         """Return where a leader epoch ends in the log; None where its leader does not say."""
@@ -179,9 +186,7 @@ class KafkaReader:
     async def _ends_of_logs(
         self, partitions: list[TopicPartition], earliest: bool, committed: bool
     ) -> dict[TopicPartition, int]:
-        deadline = time.monotonic() + min(_LEADERS_WITHIN, self._timeout)
-        while self._request_leaders(partitions) and time.monotonic() < deadline:
-            await self._client.net.sleep(_LOOK_AGAIN)
+        await self._find_leaders(partitions)
         leaders: dict[Any, list[TopicPartition]] = {}
         for topic_partition in partitions:
             leader = self._client.cluster.leader_for_partition(to_client(topic_partition))
@@ -197,6 +202,17 @@ class KafkaReader:
             except kafka_errors.RetriableError:
                 continue  # the next question may find another leader
         return ends
+
+    async def _open_transactions(
+        self, topic_partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OpenTransaction]:
+        await self._find_leaders(topic_partitions)
+        return await first_open_transactions(self._client, topic_partitions, self._timeout)
+
+    async def _find_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        deadline = time.monotonic() + min(_LEADERS_WITHIN, self._timeout)
+        while self._request_leaders(partitions) and time.monotonic() < deadline:
+            await self._client.net.sleep(_LOOK_AGAIN)
 
     def _request_leaders(self, partitions: Iterable[TopicPartition]) -> bool:
         """Request metadata for partitions whose leader is unknown; tell whether there are any."""

@@ -21,8 +21,7 @@ from secor.adapters.kafka.insides import (
     OffsetForLeaderEpochRequest,
     OffsetSpec,
 )
-from secor.adapters.kafka.open_transactions import first_open_transactions
-from secor.core.model import LogRange, OpenTransaction, TopicPartition
+from secor.core.model import LogRange, TopicPartition
 from secor.core.text import error_text
 
 _log = logging.getLogger(__name__)
@@ -66,20 +65,6 @@ class Questions:
         """Ask for the log's start, its high watermark, and then its last stable offset."""
         end = self.high_watermark(topic_partition)
         return replace(self.log_range(topic_partition), high_watermark=end)
-
-    def open_transactions(
-        self, topic_partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, OpenTransaction]:
-        """Ask who holds last stable offsets back; what this user may not see is left out."""
-        described: dict[TopicPartition, OpenTransaction] = self._client.call(
-            first_open_transactions,
-            self._client,
-            topic_partitions,
-            self._timeout,
-            timeout=3 * self._timeout + 1,
-            what=f"the open transactions of {len(topic_partitions)} partitions",
-        )
-        return described
 
     def log_ranges(
         self, topic_partitions: Sequence[TopicPartition]

@@ -13,7 +13,7 @@ from secor.archive.objects import Archive
 from secor.archive.verify.object_sources import ObjectSource
 from secor.archive.verify.report import Kind, PartitionReport, Report
 from secor.archive.verify.verifier import Verifier, verify_archive_only
-from secor.core.model import Entry, Intent, OffsetRange, TopicPartition
+from secor.core.model import Entry, Intent, LogRange, OffsetRange, TopicPartition
 from secor.core.ports import LogFormat
 from secor.formats import format_of_key, make_format
 from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger, Shelf, messages
@@ -103,6 +103,37 @@ def test_a_comparison_of_nothing_is_a_success_of_an_empty_topic_alone(tmp_path: 
     assert Report([]).exit_code == 5
     assert Report([]).summary == "nothing was compared: there is no topic partition"
     assert Report([], with_topic=False).exit_code == 5
+
+
+def test_what_waits_behind_an_open_transaction_is_counted_and_is_no_empty_topic(
+    tmp_path: Path,
+) -> None:
+    shelf = shelf_of(tmp_path)
+    log = log_of(end=0)
+    log.ranges[CLICKS] = LogRange(0, 0, high_watermark=500)
+    found = Report([report(shelf, log, 0)])
+    waiting = "500 offsets wait behind an open transaction: see secor progress"
+    assert found.exit_code == 5
+    assert found.summary == f"nothing was compared: nothing can be read yet; {waiting}"
+    three_batches(shelf)
+    log = log_of(*range(40), end=40)
+    log.ranges[CLICKS] = LogRange(0, 40, high_watermark=540)
+    whole = Report([report(shelf, log, 40)])
+    assert whole.exit_code == 0
+    assert whole.summary.endswith(f"nothing different; {waiting}")
+    assert whole.partitions[0].as_json()["withheld"] == 500
+
+
+def test_what_java_secor_stored_beyond_the_last_stable_offset_is_not_extra(tmp_path: Path) -> None:
+    shelf = shelf_of(tmp_path)
+    three_batches(shelf)
+    log = log_of(*range(40), end=40)
+    log.ranges[CLICKS] = LogRange(0, 30, high_watermark=40)
+    assert counts(report(shelf, log, 40)) == {}
+    log.ranges[CLICKS] = LogRange(0, 30, high_watermark=35)
+    found = report(shelf, log, 40)
+    assert found.counts[Kind.EXTRA] == 5
+    assert "beyond the log's end 35" in found.findings[0].text
 
 
 @pytest.mark.parametrize("log_format", [*LOSSLESS, *TEXTS], ids=lambda one: one.extension)

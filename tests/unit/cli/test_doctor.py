@@ -18,7 +18,7 @@ from secor.adapters.local import LocalStore
 from secor.cli import config, doctor, doctor_checks, server_checks, store_checks
 from secor.config.model import Config
 from secor.core.errors import AccessDenied, ConfigurationError, LedgerCorrupt, Unavailable
-from secor.core.model import Entry, Intent, TopicPartition
+from secor.core.model import Entry, Intent, LogRange, TopicPartition
 from secor.core.ports import ObjectStore
 from secor.wiring import clients
 from tests.fakes.archive import CLICKS, OperatorLedger, messages
@@ -86,6 +86,24 @@ def test_every_line_is_ok_when_nothing_is_to_be_done(world: World, tmp_path: Pat
     assert "entries: 1 of 1, with an open intent: 1, locks can be taken" in shown.stdout
     assert world.ledger.leased == []
     assert not list(LocalStore(tmp_path / "bucket").list(""))
+
+
+def test_offsets_behind_an_open_transaction_are_named_and_no_fault(world: World) -> None:
+    world.reader.ranges[CLICKS] = LogRange(0, 30, high_watermark=530)
+    shown = world.run()
+    assert shown.return_value == 0
+    assert (
+        "ok     partitions  none is stopped by ledger, log or objects; 500 offsets wait behind an"
+        " open transaction: see secor progress" in shown.stdout
+    )
+
+
+def test_an_offset_beyond_the_last_stable_one_does_not_stop_a_partition(world: World) -> None:
+    """Java Secor and Kafka's own tools commit high watermarks."""
+    world.reader.ranges[CLICKS] = LogRange(0, 20, high_watermark=25)
+    assert world.faults() == {}
+    world.reader.ranges[CLICKS] = LogRange(0, 20, high_watermark=24)
+    assert "the log ends at 24" in world.faults()["partitions"]
 
 
 def test_the_lines_are_there_as_json(world: World) -> None:
