@@ -387,8 +387,8 @@ MUTANTS = (
     Mutant(
         "a range of the log that is older than the entry is believed",
         POSITIONING,
-        "            log = self._source.log_range(topic_partition)  # that one may be older",
-        "            pass  # that one may be older",
+        "            log = self._source.log_range(topic_partition)\n        if entry.committed is None:",
+        "            pass\n        if entry.committed is None:",
     ),
     Mutant(
         "the first entry is not written before reading",
