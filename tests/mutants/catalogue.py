@@ -387,8 +387,8 @@ MUTANTS = (
     Mutant(
         "a range of the log that is older than the entry is believed",
         POSITIONING,
-        "            log = self._source.log_range(topic_partition)\n        if entry.committed is None:",
-        "            pass\n        if entry.committed is None:",
+        "            log = self._source.log_range(topic_partition)\n",
+        "            pass\n",
     ),
     Mutant(
         "the first entry is not written before reading",
@@ -429,7 +429,7 @@ MUTANTS = (
     Mutant(
         "a log that ends below committed is not noticed",
         POSITIONING,
-        "    if committed > log.end:\n",
+        "    if committed > log.last:\n",
         "    if False:\n",
     ),
     Mutant(
