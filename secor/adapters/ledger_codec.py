@@ -13,12 +13,15 @@ from collections.abc import Mapping
 
 from secor.core.errors import LedgerCorrupt
 from secor.core.model import Intent, Superseded
+from secor.core.relocation import Direction, Relocation
 
 _OFFSET = re.compile(rb"[0-9]{1,19}")
 _EPOCH = re.compile(rb"([0-9]{1,10}) ([0-9]{1,19})")
 _GREATEST_OFFSET = 2**63 - 1
 _METADATA_MARK = "secor"
 _METADATA_VERSION = 1
+_MARKED_VERSION = 2
+"""Earlier versions refuse an entry of a version that they do not know."""
 _WHAT_TO_DO = (
     "rebuild the entry from the objects with 'secor offsets recover', "
     "or give it a value with 'secor offsets set'"
@@ -73,14 +76,19 @@ def decode_intent(text: str, where: str = "the intent") -> Intent:
     return _Reader(where).intent(_load(text, where))
 
 
-def encode_metadata(intent: Intent | None, topic_id: str | None) -> str:
+def encode_metadata(
+    intent: Intent | None, topic_id: str | None, relocation: Relocation | None = None
+) -> str:
     """Return the metadata text of a Kafka offset commit; empty when there is nothing to say.
 
-    ``{"secor": 1, "topic_id", "intent"}``, absent parts left out.
+    ``{"secor": 1, "topic_id", "intent"}``, absent parts left out; with ``relocation`` it is
+    ``{"secor": 2, <relocation>, "topic_id", "intent"}``.
     """
-    if intent is None and topic_id is None:
+    if intent is None and topic_id is None and relocation is None:
         return ""
     fields: dict[str, object] = {_METADATA_MARK: _METADATA_VERSION}
+    if relocation is not None:
+        fields = {_METADATA_MARK: _MARKED_VERSION, **_relocation_fields(relocation)}
     if topic_id is not None:
         fields["topic_id"] = topic_id
     if intent is not None:
@@ -91,21 +99,91 @@ def encode_metadata(intent: Intent | None, topic_id: str | None) -> str:
 def decode_metadata(
     text: str, where: str = "the commit's metadata"
 ) -> tuple[Intent | None, str | None]:
-    """Read what ``encode_metadata`` wrote: the intent and the topic's id.
+    """Read what ``encode_metadata`` wrote without a relocation: the intent and the topic's id.
 
     An empty text means neither (Java Secor and most clients write that).  Another
     program's text raises ``LedgerCorrupt``: two programs would share one group.
     """
+    intent, topic_id, relocation = decode_kept_metadata(text, where)
+    if relocation is not None:
+        raise LedgerCorrupt(f"{where} says that the ledger is closed: {text[:80]!r}")
+    return intent, topic_id
+
+
+def decode_kept_metadata(
+    text: str, where: str
+) -> tuple[Intent | None, str | None, Relocation | None]:
+    """Read what ``encode_metadata`` wrote, with or without a relocation.
+
+    Raises ``LedgerCorrupt`` as ``decode_metadata`` does.
+    """
     if not text:
-        return None, None
+        return None, None, None
     read = _Reader(where)
     fields = read.mapping(_load(text, where), "the text")
-    if fields.get(_METADATA_MARK) != _METADATA_VERSION:
+    known = {_METADATA_MARK, "topic_id", "intent"}
+    relocation = None
+    if fields.get(_METADATA_MARK) == _MARKED_VERSION:
+        relocation = read.relocation(fields)
+        known |= _relocation_fields(relocation).keys()
+    elif fields.get(_METADATA_MARK) != _METADATA_VERSION:
         raise read.corrupt(f"it is not Secor's of version {_METADATA_VERSION}: {text[:80]!r}")
-    read.known(fields, {_METADATA_MARK, "topic_id", "intent"})
+    read.known(fields, known)
     topic_id = read.text(fields, "topic_id") if "topic_id" in fields else None
     intent = read.intent(fields["intent"]) if "intent" in fields else None
-    return intent, topic_id
+    return intent, topic_id, relocation
+
+
+def encode_kept_offset(offset: int, relocation: Relocation | None) -> bytes:
+    """Return the text of ZooKeeper's offset node; with a relocation nobody takes it for one.
+
+    Java Secor and earlier versions refuse it: ``{"secor": 2, <relocation>, "offset"}``.
+    """
+    if relocation is None:
+        return encode_offset(offset)
+    marked = {_METADATA_MARK: _MARKED_VERSION, **_relocation_fields(relocation), "offset": offset}
+    return _dump(marked).encode()
+
+
+def decode_kept_offset(data: bytes, where: str) -> tuple[int, Relocation | None]:
+    """Read what ``encode_kept_offset`` wrote.  Raises ``LedgerCorrupt``."""
+    if not data.startswith(b"{"):
+        return decode_offset(data, where), None
+    read = _Reader(where)
+    fields = read.mapping(_load(data.decode("utf-8", "replace"), where), "the text")
+    if fields.get(_METADATA_MARK) != _MARKED_VERSION:
+        raise read.corrupt(f"it is no offset: {data[:80]!r}")
+    relocation = read.relocation(fields)
+    read.known(fields, {_METADATA_MARK, "offset", *_relocation_fields(relocation)})
+    return read.offset(fields, "offset"), relocation
+
+
+def encode_record(ledger_id: str, relocation: Relocation | None) -> bytes:
+    """Return the text of the node that stands for a whole ledger in ZooKeeper.
+
+    ``{"id"}``, and with a relocation ``{"secor": 2, <relocation>, "id"}``.
+    """
+    if relocation is None:
+        return _dump({"id": ledger_id}).encode()
+    fields = {_METADATA_MARK: _MARKED_VERSION, **_relocation_fields(relocation)}
+    return _dump({**fields, "id": ledger_id}).encode()
+
+
+def decode_record(data: bytes, where: str) -> tuple[str, Relocation | None]:
+    """Read what ``encode_record`` wrote.  Raises ``LedgerCorrupt``."""
+    read = _Reader(where)
+    fields = read.mapping(_load(data.decode("utf-8", "replace"), where), "the text")
+    relocation = None if fields.keys() == {"id"} else read.relocation(fields)
+    return read.text(fields, "id"), relocation
+
+
+def _relocation_fields(relocation: Relocation) -> dict[str, object]:
+    return {
+        str(relocation.direction): relocation.ledger,
+        "ledger_id": relocation.ledger_id,
+        "at": relocation.at,
+        "by": relocation.by,
+    }
 
 
 def _intent_fields(intent: Intent) -> dict[str, object]:
@@ -176,6 +254,13 @@ class _Reader:
             supersedes=self.supersedes(fields.get("supersedes", []), root, also),
             also=also,
         )
+
+    def relocation(self, fields: Mapping[str, object]) -> Relocation:
+        for direction in Direction:
+            if direction in fields:
+                texts = (self.text(fields, name) for name in (direction, "ledger_id", "at", "by"))
+                return Relocation(direction, *texts)
+        raise self.corrupt("it says neither where the ledger was moved nor from where")
 
     def supersedes(
         self, loaded: object, root: str, also: tuple[str, ...]

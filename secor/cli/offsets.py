@@ -23,6 +23,7 @@ from secor.archive.repair.recover_ledger import (
     refuse_earlier_topic,
 )
 from secor.cli.exit_codes import Exit
+from secor.cli.offsets_move import move_ledger
 from secor.cli.offsets_set import (
     config_argument,
     confirm_moves,
@@ -80,6 +81,7 @@ def show(config: Path, as_json: bool) -> int:
 
 
 command.add_command(set_offset)
+command.add_command(move_ledger)
 
 
 @command.command("recover", epilog="Example: secor offsets recover backup.toml clicks")

@@ -13,6 +13,10 @@ class ConfigurationError(SecorError):
     """The configuration or the command line is wrong: report and exit 2."""
 
 
+class LedgerMoved(ConfigurationError):
+    """The group's offsets are in another ledger, or on their way into this one."""
+
+
 class UnsupportedTable(ConfigurationError):
     """A table is of a format version that cannot be written here."""
 

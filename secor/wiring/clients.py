@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -12,8 +14,10 @@ from pydantic import SecretStr
 from secor.config.model import S3, Azure, Config, Gcs, Store, ZooKeeper
 from secor.config.servers import Brokers
 from secor.config.stores import Cloud
+from secor.core.errors import Unavailable
 from secor.core.installing import require_package
 from secor.core.ports import ObjectStore
+from secor.core.retry import retry
 from secor.wiring.first_contact import (
     ask_once,
     kafka_server,
@@ -22,13 +26,16 @@ from secor.wiring.first_contact import (
     zookeeper_server,
 )
 
+FIRST_ATTEMPTS = 5
+
 # Adapters are imported where they are needed: each costs a tenth of a second or more.
 if TYPE_CHECKING:
     from secor.adapters.clouds import CloudStore
-    from secor.adapters.kafka import KafkaOperatorLedger, KafkaReader
+    from secor.adapters.kafka import KafkaMovableLedger, KafkaOperatorLedger, KafkaReader
     from secor.adapters.local import LocalStore
     from secor.adapters.s3 import S3Store
-    from secor.adapters.zookeeper import ZooKeeperLedger
+    from secor.adapters.zookeeper import ZooKeeperLedger, ZooKeeperMovableLedger
+    from secor.archive.repair.relocation import MovableLedger
 
 
 def clear(secret: SecretStr | None) -> str | None:
@@ -195,22 +202,24 @@ def zookeeper_ledger(group: str, zookeeper: ZooKeeper) -> ZooKeeperLedger:
     """Connect.  Raises ``Unavailable``, ``AccessDenied``."""
     from secor.adapters.zookeeper import ZooKeeperLedger
 
-    return ZooKeeperLedger(
-        ",".join(zookeeper.hosts) + zookeeper.chroot,
-        root=zookeeper.root,
-        group=group,
-        session_timeout=zookeeper.session_timeout,
-        username=zookeeper.username,
-        password=clear(zookeeper.password),
-        sasl_mechanism=zookeeper.sasl_mechanism,
-        acl=zookeeper.acl,
-        use_tls=zookeeper.use_tls,
-        tls_ca=zookeeper.tls_ca,
-        tls_certfile=zookeeper.tls_certfile,
-        tls_keyfile=zookeeper.tls_keyfile,
-        tls_keyfile_password=clear(zookeeper.tls_keyfile_password),
-        tls_verify=zookeeper.tls_verify,
-    )
+    return ZooKeeperLedger(**_zookeeper_options(zookeeper), root=zookeeper.root, group=group)
+
+
+def _zookeeper_options(zookeeper: ZooKeeper) -> dict[str, Any]:
+    return {
+        "hosts": ",".join(zookeeper.hosts) + zookeeper.chroot,
+        "session_timeout": zookeeper.session_timeout,
+        "username": zookeeper.username,
+        "password": clear(zookeeper.password),
+        "sasl_mechanism": zookeeper.sasl_mechanism,
+        "acl": zookeeper.acl,
+        "use_tls": zookeeper.use_tls,
+        "tls_ca": zookeeper.tls_ca,
+        "tls_certfile": zookeeper.tls_certfile,
+        "tls_keyfile": zookeeper.tls_keyfile,
+        "tls_keyfile_password": clear(zookeeper.tls_keyfile_password),
+        "tls_verify": zookeeper.tls_verify,
+    }
 
 
 @contextmanager
@@ -223,7 +232,10 @@ def open_store(config: Config) -> Iterator[ObjectStore]:
 def open_ledger_for_operator(
     config: Config,
 ) -> Iterator[ZooKeeperLedger | KafkaOperatorLedger]:
-    """Give the ledger for a person's command, which is no member of the group."""
+    """Give the ledger for a person's command, which is no member of the group.
+
+    Raises ``LedgerMoved`` where the group's ledger is another one.
+    """
     ledger: ZooKeeperLedger | KafkaOperatorLedger
     if config.ledger.kind == "zookeeper":
         zookeeper = config.ledger.zookeeper
@@ -233,7 +245,35 @@ def open_ledger_for_operator(
     else:
         ledger = _operator_ledger(config)
     with closing(ledger):
+        _first_answer(ledger.refuse_relocated)
         yield ledger
+
+
+def _first_answer(ask: Callable[[], object]) -> None:
+    """Ask; again for some seconds if a group's coordinator was only just chosen, and says so."""
+    retry(ask, (Unavailable,), attempts=FIRST_ATTEMPTS, sleep=time.sleep, rng=random.Random())
+
+
+@contextmanager
+def open_movable_ledger(config: Config) -> Iterator[MovableLedger]:
+    """Give the ledger of a configuration for moving it whole, open or closed."""
+    movable: ZooKeeperMovableLedger | KafkaMovableLedger
+    group = config.group.name
+    if config.ledger.kind == "zookeeper":
+        zookeeper = config.ledger.zookeeper
+        from secor.adapters.zookeeper import Options, ZooKeeperMovableLedger
+
+        with told_while_slow(zookeeper_server(zookeeper)):
+            options = Options(**_zookeeper_options(zookeeper))
+            movable = ZooKeeperMovableLedger(options, root=zookeeper.root, group=group)
+    else:
+        from secor.adapters.kafka import KafkaMovableLedger
+
+        with told_while_slow(kafka_server(config.kafka)):
+            movable = KafkaMovableLedger(kafka_options(config), group=group)
+    with closing(movable):
+        _first_answer(movable.record)
+        yield movable
 
 
 @contextmanager

@@ -42,6 +42,7 @@ def join(config: Config, ask: Doing, stalled: Stalled | None = None) -> Iterator
     if config.ledger.kind == "kafka":
         ask(BROKERS)
         with closing(_source(config, stalled)) as source:
+            # It looks for a record of a move when it reads first: only members are safe from one.
             yield Membership(source, KafkaLedger(source, group=config.group.name))
         return
     ask(ZOOKEEPER)
@@ -90,8 +91,6 @@ def uses_of(config: Config) -> Uses:
         zookeeper = config.ledger.zookeeper
         path = "/".join(part for part in f"{zookeeper.chroot}/{zookeeper.root}".split("/") if part)
         ledger, servers = f"zookeeper at /{path}", tuple(zookeeper.hosts)
-    store = config.store
-    local = store.local.directory if store.kind == "local" else None
     output = config.output
     objects = f"{output.format} ({output.codec}) below {output.prefix}"
     if config.group.kind == "table":
@@ -100,9 +99,16 @@ def uses_of(config: Config) -> Uses:
         process=f"{socket.gethostname()}-{os.getpid()}",
         ledger=ledger,
         servers=servers,
-        store=f"{store.kind}://{store.place if local is None else local.absolute()}",
+        store=store_of(config),
         objects=objects,
     )
+
+
+def store_of(config: Config) -> str:
+    """Return the kind of the store, and its bucket or directory."""
+    store = config.store
+    local = store.local.directory if store.kind == "local" else None
+    return f"{store.kind}://{store.place if local is None else local.absolute()}"
 
 
 def _waits_for_release(config: Config) -> bool:

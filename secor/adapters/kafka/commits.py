@@ -7,6 +7,8 @@ Source: Kafka protocol, OffsetFetch (9) and OffsetCommit (8).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,9 +22,17 @@ from secor.adapters.kafka.insides import (
     OffsetFetchRequest,
 )
 from secor.adapters.kafka.membership import Pin
-from secor.adapters.ledger_codec import decode_metadata
-from secor.core.errors import LeaseLost, OutcomeUnknown, SecorError, StopPartition, Unavailable
+from secor.adapters.ledger_codec import decode_kept_metadata
+from secor.core.errors import (
+    LeaseLost,
+    LedgerCorrupt,
+    OutcomeUnknown,
+    SecorError,
+    StopPartition,
+    Unavailable,
+)
 from secor.core.model import Entry, TopicPartition
+from secor.core.relocation import Direction, KeptEntry, Relocation
 from secor.core.text import error_text
 
 MOST_METADATA = 4096
@@ -62,14 +72,30 @@ class Fenced(LeaseLost):
     """The broker refused the generation or the member."""
 
 
-def decoded(topic_partition: TopicPartition, raw: Raw | None) -> Entry:
-    """Return the entry.  Raises ``LedgerCorrupt``."""
+def decoded(topic_partition: TopicPartition, raw: Raw | None) -> KeptEntry:
+    """Return the entry, and what it says of a move.  Raises ``LedgerCorrupt``."""
     if raw is None:
-        return Entry(committed=None)
+        return KeptEntry(Entry(committed=None), None, None)
     where = f"{topic_partition}: the metadata of the group's committed offset"
-    intent, topic_id = decode_metadata(raw.metadata, where)
+    intent, topic_id, relocation = decode_kept_metadata(raw.metadata, where)
     leader_epoch = raw.leader_epoch if raw.leader_epoch >= 0 else None
-    return Entry(raw.offset, intent, topic_id, version=raw, leader_epoch=leader_epoch)
+    entry = Entry(raw.offset, intent, topic_id, version=raw, leader_epoch=leader_epoch)
+    return KeptEntry(entry, relocation, raw)
+
+
+def relocation_of(entries: Mapping[TopicPartition, Raw]) -> Relocation | None:
+    """Return what a group's entries record of a move; one that comes in goes first.
+
+    A group has no place for a record of its own: it is written into every entry.  The first
+    entry with it closes the ledger, and only the last one that loses it opens it.
+    """
+    relocations = []
+    for topic_partition, raw in entries.items():
+        with suppress(LedgerCorrupt):  # stops its own partition
+            relocations.append(decoded(topic_partition, raw).relocation)
+    records = [relocation for relocation in relocations if relocation is not None]
+    receiving = [it for it in records if it.direction is Direction.RECEIVING_FROM]
+    return next(iter(receiving or records), None)
 
 
 def check_metadata(topic_partition: TopicPartition, metadata: str) -> None:

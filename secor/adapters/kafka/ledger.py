@@ -21,6 +21,7 @@ from secor.adapters.kafka.commits import (
     fetch_all,
     fetch_members,
     fetch_one,
+    relocation_of,
 )
 from secor.adapters.kafka.insides import member_id
 from secor.adapters.kafka.membership import Pin
@@ -28,6 +29,10 @@ from secor.adapters.kafka.source import KafkaSource
 from secor.adapters.ledger_codec import encode_metadata
 from secor.core.errors import LeaseLost, OutcomeUnknown, Refused, Unavailable
 from secor.core.model import Entry, Intent, TopicPartition
+from secor.core.relocation import refusal
+
+NAME = "Kafka"
+"""This ledger, for people."""
 
 _STEP = 0.02
 _SETTLE = 1.0
@@ -35,7 +40,7 @@ _SETTLE = 1.0
 be in the broker's queue."""
 
 
-class _Group:
+class GroupEntries:
     """Reads and writes of one group's entries through one client."""
 
     def __init__(self, client: Client, group: str, timeout: float) -> None:
@@ -45,20 +50,33 @@ class _Group:
         self.answers = True
 
     def read(self, topic_partition: TopicPartition, pin: Pin | None = None) -> Entry:
-        return decoded(topic_partition, self.raw(topic_partition, pin))
+        """Read an entry, perhaps under a pin.  Raises ``LedgerMoved`` for a closed one."""
+        kept = decoded(topic_partition, self.raw(topic_partition, pin))
+        if kept.relocation is not None:
+            raise refusal(self.group, NAME, kept.relocation)
+        return kept.entry
+
+    def refuse_relocated(self) -> None:
+        """Raise ``LedgerMoved`` if an entry says that the ledger was moved, or is being moved."""
+        relocation = relocation_of(self.entries())
+        if relocation is not None:
+            raise refusal(self.group, NAME, relocation)
 
     def raw(self, topic_partition: TopicPartition, pin: Pin | None = None) -> Raw | None:
+        """Read an entry as the broker keeps it."""
         what = f"the entry of {topic_partition}"
         raw_entry: Raw | None = self._call(self._read, topic_partition, pin, what=what)
         return raw_entry
 
     def entries(self) -> dict[TopicPartition, Raw]:
+        """Read all entries as the broker keeps them."""
         raw_entries: dict[TopicPartition, Raw] = self._call(
             fetch_all, self.client, self.group, self.timeout, what=f"the group {self.group}"
         )
         return raw_entries
 
     def members(self) -> list[str]:
+        """Return the client ids and addresses of the group's members."""
         member_ids: list[str] = self._call(
             fetch_members, self.client, self.group, self.timeout, what=f"the group {self.group}"
         )
@@ -138,10 +156,17 @@ class KafkaLedger:
 
     def __init__(self, source: KafkaSource, *, group: str, timeout: float = 10.0) -> None:
         self._source = source
-        self._group = _Group(source.client, group, timeout)
+        self._group = GroupEntries(source.client, group, timeout)
+        self._looked_at = -1
 
     def read(self, topic_partition: TopicPartition) -> Entry:
-        """Read an entry.  Raises ``Unavailable``, ``LedgerCorrupt``."""
+        """Read an entry.  Raises ``Unavailable``, ``LedgerCorrupt``, ``LedgerMoved``."""
+        # Nobody can move a ledger while this process is a member of the group.  So one look after
+        # each rebalance is enough, and it sees what a single entry, or a missing one, cannot say.
+        rebalances = self._source.membership.rebalances
+        if self._looked_at != rebalances:
+            self._group.refuse_relocated()
+            self._looked_at = rebalances
         return self._group.read(topic_partition)
 
     def lease(self, topic_partition: TopicPartition, timeout: float) -> KafkaLease:
@@ -176,7 +201,7 @@ class KafkaLease:
 
     def __init__(
         self,
-        group: _Group,
+        group: GroupEntries,
         topic_partition: TopicPartition,
         pin: Pin,
         *,
@@ -274,12 +299,16 @@ class KafkaOperatorLedger:
 
     def __init__(self, options: Mapping[str, Any], *, group: str, timeout: float = 30.0) -> None:
         self._client = Client(options, timeout=timeout, group_id=group)
-        self._group = _Group(self._client, group, timeout)
+        self._group = GroupEntries(self._client, group, timeout)
         self._pins: dict[TopicPartition, Pin] = {}
 
     def read(self, topic_partition: TopicPartition) -> Entry:
         """Read an entry.  Raises ``Unavailable``, ``LedgerCorrupt``."""
         return self._group.read(topic_partition)
+
+    def refuse_relocated(self) -> None:
+        """Raise ``LedgerMoved`` if it is no longer the group's ledger, or not yet."""
+        self._group.refuse_relocated()
 
     def members(self) -> list[str]:
         """Return the client ids and addresses of the processes that are in the group now."""
@@ -287,7 +316,7 @@ class KafkaOperatorLedger:
 
     def entries(self) -> dict[TopicPartition, Entry]:
         """Read all entries of the group.  Raises ``Unavailable``, ``LedgerCorrupt``."""
-        return {key: decoded(key, raw) for key, raw in sorted(self._group.entries().items())}
+        return {key: decoded(key, raw).entry for key, raw in sorted(self._group.entries().items())}
 
     def lease(self, topic_partition: TopicPartition, timeout: float) -> KafkaLease:
         """Take it; a write raises ``LeaseLost`` when the group has running members."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from secor.adapters.ledger_codec import decode_epoch, decode_intent, decode_offset
+from secor.adapters.ledger_codec import decode_epoch, decode_intent, decode_kept_offset
 from secor.adapters.zookeeper.requests import Node
 from secor.adapters.zookeeper.session import Session
 from secor.core.errors import LedgerCorrupt, Unavailable
 from secor.core.model import Entry, TopicPartition
+from secor.core.relocation import KeptEntry, refusal
 
 _TRIES = 20
 
@@ -31,8 +32,27 @@ class Layout:
 
     def __init__(self, base: str, group: str) -> None:
         """``base`` is the chroot and the root together, empty or with a leading slash."""
-        self.offsets = f"{base}/consumers/{group}/offsets"
-        self._own = f"{base}/secor/{group}"
+        self.group = group
+        self.path = base or "/"
+        self.consumers = f"{base}/consumers/{group}"
+        self.offsets = f"{self.consumers}/offsets"
+        self.own = f"{base}/secor/{group}"
+
+    @classmethod
+    def below(cls, chroot: str, root: str, group: str) -> Layout:
+        """Return the paths of a group below chroot and root."""
+        root = root.strip("/")
+        return cls(chroot + (f"/{root}" if root else ""), group)
+
+    @property
+    def record(self) -> str:
+        """The node of the ledger itself: its id, and the record of a move."""
+        return f"{self.own}/ledger"
+
+    @property
+    def name(self) -> str:
+        """The ledger, for people."""
+        return f"ZooKeeper at {self.path}"
 
     def offset(self, topic_partition: TopicPartition) -> str:
         """The node of the committed offset."""
@@ -40,19 +60,19 @@ class Layout:
 
     def intent(self, topic_partition: TopicPartition) -> str:
         """The node of the intent."""
-        return f"{self._own}/intents/{topic_partition}"
+        return f"{self.own}/intents/{topic_partition}"
 
     def topic_id(self, topic_partition: TopicPartition) -> str:
         """The node of the topic's id at the last commit."""
-        return f"{self._own}/topics/{topic_partition}"
+        return f"{self.own}/topics/{topic_partition}"
 
     def epoch(self, topic_partition: TopicPartition) -> str:
         """The node of the leader epoch below the committed offset."""
-        return f"{self._own}/epochs/{topic_partition}"
+        return f"{self.own}/epochs/{topic_partition}"
 
     def lock(self, topic_partition: TopicPartition) -> str:
         """The directory of the lock's queue."""
-        return f"{self._own}/locks/{topic_partition}"
+        return f"{self.own}/locks/{topic_partition}"
 
     def data(self, topic_partition: TopicPartition) -> tuple[str, str, str]:
         """The nodes whose versions writes compare, in the order of ``Versions``."""
@@ -93,17 +113,28 @@ def versions(nodes: list[Node | None]) -> Versions:
 
 
 def decode(layout: Layout, key: TopicPartition, nodes: list[Node | None]) -> Entry:
-    """Read the nodes' data.  Raises ``LedgerCorrupt`` naming the node."""
+    """Read the nodes' data.  Raises ``LedgerCorrupt`` naming the node, ``LedgerMoved``."""
+    kept = decode_kept(layout, key, nodes)
+    if kept.relocation is not None:
+        raise refusal(layout.group, layout.name, kept.relocation)
+    return kept.entry
+
+
+def decode_kept(layout: Layout, key: TopicPartition, nodes: list[Node | None]) -> KeptEntry:
+    """Read the nodes' data, also of a ledger that is closed.  Raises ``LedgerCorrupt``."""
     offset, intent, topic_id, *epochs = nodes
-    committed = None if offset is None else decode_offset(offset[0], layout.offset(key))
+    committed, relocation = None, None
+    if offset is not None:
+        committed, relocation = decode_kept_offset(offset[0], layout.offset(key))
     epoch = epochs[0] if epochs else None
-    return Entry(
+    entry = Entry(
         committed=committed,
         intent=None if intent is None else decode_intent(*_text(intent, layout.intent(key))),
         topic_id=None if topic_id is None else _text(topic_id, layout.topic_id(key))[0],
         version=versions(nodes),
         leader_epoch=None if epoch is None else decode_epoch(epoch[0], committed),
     )
+    return KeptEntry(entry, relocation, entry.version)
 
 
 def _text(node: Node, where: str) -> tuple[str, str]:

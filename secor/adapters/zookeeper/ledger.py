@@ -5,17 +5,6 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import replace
-from typing import Any
-
-from kazoo.exceptions import (
-    BadVersionError,
-    InvalidACLError,
-    NoAuthError,
-    NodeExistsError,
-    NoNodeError,
-    RolledBackError,
-    RuntimeInconsistency,
-)
 
 from secor.adapters.ledger_codec import encode_epoch, encode_intent, encode_offset
 from secor.adapters.zookeeper.entries import Layout, Versions, decode, read_nodes, versions
@@ -23,7 +12,8 @@ from secor.adapters.zookeeper.lock import Lock
 from secor.adapters.zookeeper.options import Options
 from secor.adapters.zookeeper.requests import Node
 from secor.adapters.zookeeper.session import Session
-from secor.core.errors import AccessDenied, LeaseLost, OutcomeUnknown, Refused, Unavailable
+from secor.adapters.zookeeper.writes import Record, Write
+from secor.core.errors import LeaseLost, Refused
 from secor.core.model import Entry, Intent, TopicPartition
 
 
@@ -70,9 +60,9 @@ class ZooKeeperLedger:
             tls_keyfile_password=tls_keyfile_password,
             tls_verify=tls_verify,
         )
-        below = root.strip("/")
-        self._layout = Layout(options.chroot + (f"/{below}" if below else ""), group)
+        self._layout = Layout.below(options.chroot, root, group)
         self._session = Session(options)
+        self._record = Record(self._session, self._layout, options.servers)
         self._owner = f"process {os.getpid()} on {socket.gethostname()}".encode()
         # Partitions that had no entry when they were read: their locks have no directory yet.
         self._new: set[TopicPartition] = set()
@@ -80,13 +70,30 @@ class ZooKeeperLedger:
     def check(self) -> None:
         """See that the group's entries may be made and listed; make the node above them.
 
-        Raises ``AccessDenied``, ``Unavailable``.
+        Also give the ledger an id where it has none.  Raises ``AccessDenied``, ``Unavailable``,
+        ``LedgerMoved``.
         """
         self._session.ensure_path(self._layout.offsets)
         self._session.children(self._layout.offsets)
+        self._record.make()
+        self._record.refuse()
+
+    @property
+    def id(self) -> str | None:
+        """The id by which the ledger is known whatever its address; None before ``check``."""
+        return self._record.ledger_id
+
+    def refuse_relocated(self) -> None:
+        """Raise ``LedgerMoved`` if it is no longer the group's ledger, or not yet."""
+        self._record.look()
+        self._record.refuse()
 
     def read(self, topic_partition: TopicPartition) -> Entry:
-        """Read an entry.  Raises ``Unavailable``, ``LedgerCorrupt``, ``AccessDenied``."""
+        """Read an entry.  Raises ``Unavailable``, ``LedgerCorrupt``, ``AccessDenied``.
+
+        Raises ``LedgerMoved`` as ``refuse_relocated``, if a write has shown that it has to look.
+        """
+        self._record.refuse_if_changed()
         nodes = read_nodes(self._session, self._layout, topic_partition, with_epoch=True)
         if nodes[0] is None:
             self._new.add(topic_partition)
@@ -104,6 +111,7 @@ class ZooKeeperLedger:
 
     def lease(self, topic_partition: TopicPartition, timeout: float) -> ZooKeeperLease:
         """Take the lease.  Raises ``LeaseLost`` after ``timeout`` seconds, ``Unavailable``."""
+        self._record.refuse_if_changed()
         is_new = topic_partition in self._new
         self._new.discard(topic_partition)
         lock = Lock(
@@ -121,7 +129,9 @@ class ZooKeeperLedger:
         finally:
             if not acquired:
                 lock.release()
-        return ZooKeeperLease(self._session, self._layout, topic_partition, lock, nodes or None)
+        return ZooKeeperLease(
+            self._session, self._layout, self._record, topic_partition, lock, nodes or None
+        )
 
     def healthy(self) -> bool:
         """Tell whether the session is connected, as far as is known here."""
@@ -143,6 +153,7 @@ class ZooKeeperLease:
         self,
         session: Session,
         layout: Layout,
+        record: Record,
         topic_partition: TopicPartition,
         lock: Lock,
         nodes: list[Node | None] | None,
@@ -151,6 +162,7 @@ class ZooKeeperLease:
         self._nodes = nodes
         self._session = session
         self._layout = layout
+        self._record = record
         self._topic_partition = topic_partition
         self._lock = lock
 
@@ -221,7 +233,7 @@ class ZooKeeperLease:
             raise Refused(f"{self._topic_partition}: the entry to change was not read from here")
         for parent in self._layout.parents(self._topic_partition):
             self._session.ensure_path(parent)
-        write = _Write(self._session, self._lock.path)
+        write = Write(self._session, self._lock.path, self._record)
         offset, intent, topic_id = self._layout.data(self._topic_partition)
         intent_text = None if after.intent is None else encode_intent(after.intent)
         same_topic = keep_topic_id and before.topic_id == after.topic_id
@@ -247,7 +259,7 @@ class ZooKeeperLease:
             raise
         return replace(after, version=new)
 
-    def _forget_epoch(self, write: _Write, path: str, before: Entry, committed: int | None) -> None:
+    def _forget_epoch(self, write: Write, path: str, before: Entry, committed: int | None) -> None:
         """Empty the node: what it says of an offset may not be so when a person sets that again."""
         if before.version == Versions(None, None, None):
             return  # a first entry
@@ -260,61 +272,3 @@ class ZooKeeperLease:
     def _check(self) -> None:
         if not self._lock.alive():
             raise LeaseLost(f"{self._topic_partition}: the lease ended, nothing was written")
-
-
-class _Write:
-    """One transaction: the lock's node must be there, and every node as it was read."""
-
-    def __init__(self, session: Session, lock: str) -> None:
-        self._session = session
-        self._lock = lock
-        self._transaction = session.transaction()
-        self._transaction.check(lock, -1)
-
-    def put(self, path: str, text: str | None, version: int | None) -> int | None:
-        """Create, set or (``text`` None) delete a node; return the version it will have."""
-        if text is None:
-            if version is not None:
-                self._transaction.delete(path, version)
-            return None
-        if version is None:
-            self._transaction.create(path, text.encode())
-            return 0
-        self._transaction.set_data(path, text.encode(), version)
-        return version + 1
-
-    def set(self, path: str, text: str) -> None:
-        """Set a node that is there, whatever its version."""
-        self._transaction.set_data(path, text.encode(), -1)
-
-    def delete_lock(self) -> None:
-        """Give the lock back with the write; it stays when the write is refused."""
-        self._transaction.delete(self._lock, -1)
-
-    def send(self, what: str) -> None:
-        """Commit.  kazoo *returns* the errors: every one is looked at."""
-        lock, *nodes = self._session.commit(self._transaction, what)
-        if isinstance(lock, NoNodeError | BadVersionError):
-            raise LeaseLost(f"{what}: the lock is gone, nothing was written")
-        failures = [result for result in (lock, *nodes) if isinstance(result, Exception)]
-        if failures:
-            raise _failure(what, failures)
-
-
-def _failure(
-    what: str, failures: list[Any]
-) -> Refused | AccessDenied | Unavailable | OutcomeUnknown:
-    """Name the one operation that failed: the others were only rolled back for it."""
-    rolled_back = (RolledBackError, RuntimeInconsistency)
-    causes = [failure for failure in failures if not isinstance(failure, rolled_back)]
-    if not causes:
-        return OutcomeUnknown(f"{what}: ZooKeeper rolled the write back without a reason")
-    kind = type(causes[0]).__name__
-    if isinstance(causes[0], BadVersionError | NoNodeError | NodeExistsError):
-        return Refused(f"{what}: the entry is not as it was read ({kind})")
-    if isinstance(causes[0], NoAuthError | InvalidACLError):
-        return AccessDenied(
-            f"{what}: ZooKeeper refuses the write ({kind}): check the username, the password"
-            " and the ACLs of the nodes"
-        )
-    return Unavailable(f"{what}: ZooKeeper did not write ({kind})")
