@@ -16,6 +16,8 @@ KAFKA_TESTS = (
     "tests/contracts/test_kafka_ledger.py",
     "tests/contracts/test_ledger.py",
 )
+MOVE_TESTS = ("tests/contracts/test_movable_ledger.py",)
+RELOCATION_TESTS = ("tests/unit/archive/test_relocation.py",)
 RANGE_TESTS = (
     "tests/unit/commit",
     "tests/unit/core/test_naming.py",
@@ -48,6 +50,8 @@ OBJECT_INFO = "secor/core/object_info.py"
 PIPELINE = "secor/parsing/pipeline.py"
 SCHEMAS = "secor/archive/kept_schemas.py"
 ZOOKEEPER = "secor/adapters/zookeeper/ledger.py"
+RELOCATION = "secor/archive/repair/relocation.py"
+ZOOKEEPER_WRITES = "secor/adapters/zookeeper/writes.py"
 
 MUTANTS = (
     Mutant(
@@ -576,21 +580,21 @@ MUTANTS = (
     ),
     Mutant(
         "ZooKeeper: a write does not check the lock's own node",
-        ZOOKEEPER,
+        ZOOKEEPER_WRITES,
         "        self._transaction.check(lock, -1)\n",
         '        self._transaction.check("/", -1)\n',
         ZOOKEEPER_TESTS,
     ),
     Mutant(
         "ZooKeeper: a write does not compare versions",
-        ZOOKEEPER,
+        ZOOKEEPER_WRITES,
         "        self._transaction.set_data(path, text.encode(), version)\n",
         "        self._transaction.set_data(path, text.encode(), -1)\n",
         ZOOKEEPER_TESTS,
     ),
     Mutant(
         "ZooKeeper: the errors that a transaction returns are not looked at",
-        ZOOKEEPER,
+        ZOOKEEPER_WRITES,
         "        if failures:\n            raise _failure(what, failures)\n",
         "",
         ZOOKEEPER_TESTS,
@@ -627,6 +631,55 @@ MUTANTS = (
         "        return self._lock.alive() and self._session.connected\n",
         "        return self._lock.alive()\n",
         ZOOKEEPER_TESTS,
+    ),
+    Mutant(
+        "ZooKeeper: a process that still runs writes into a ledger that was moved",
+        ZOOKEEPER_WRITES,
+        "            self._transaction.check(record.path, record.version)\n",
+        '            self._transaction.check("/", -1)\n',
+        MOVE_TESTS,
+    ),
+    Mutant(
+        "Kafka: a process that has joined does not look for the record of a move",
+        "secor/adapters/kafka/ledger.py",
+        "        if self._looked_at != rebalances:\n",
+        "        if False:\n",
+        MOVE_TESTS,
+    ),
+    Mutant(
+        "moving a ledger: the new one is open while entries are copied into it",
+        RELOCATION,
+        "            target.keep(topic_partition, kept, entry, arriving)\n",
+        "            target.keep(topic_partition, kept, entry, None)\n",
+        RELOCATION_TESTS,
+    ),
+    Mutant(
+        "moving a ledger: the new one has no record before its first entry",
+        RELOCATION,
+        "            target.write_record(arriving)\n",
+        "            pass\n",
+        RELOCATION_TESTS,
+    ),
+    Mutant(
+        "moving a ledger: the copy is not read back before the old one is closed",
+        RELOCATION,
+        "        _compare(target, plan.entries)\n        # 4.",
+        "        # 4.",
+        RELOCATION_TESTS,
+    ),
+    Mutant(
+        "moving a ledger: the old one stays open",
+        RELOCATION,
+        "            source.write_record(gone)\n",
+        "            pass\n",
+        RELOCATION_TESTS,
+    ),
+    Mutant(
+        "moving a ledger: entries of the old one stay open for earlier versions",
+        RELOCATION,
+        "            source.keep(topic_partition, kept, kept.entry, gone)\n",
+        "            pass\n",
+        RELOCATION_TESTS,
     ),
     Mutant(
         "Kafka: a write does not compare the entry",
