@@ -31,7 +31,7 @@ from secor.cli.offsets_set import (
     set_offset,
     yes_option,
 )
-from secor.cli.open_archive import archive_of, earlier_routes, of_topic, table
+from secor.cli.open_archive import archive_of, earlier_routes, no_topic_matches, of_topic, table
 from secor.cli.stop_reasons import StopReasons, next_to_store, sentence
 from secor.cli.table_moves import with_dropped_manifests
 from secor.cli.topic_type import TOPIC
@@ -57,7 +57,8 @@ def show(config: Path, as_json: bool) -> int:
     """Show the committed offset, the log and the open intent of each topic partition.
 
     Without an entry the lag is what kafka.reset leaves to read: the whole log, or nothing with
-    "latest".  Exit code 5 when a partition is stopped, for example by an unreadable entry.
+    "latest".  Exit code 5 when a partition is stopped, for example by an unreadable entry, and when
+    no topic matches.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader
 
@@ -71,13 +72,15 @@ def show(config: Path, as_json: bool) -> int:
         rows = [
             _row(settings, ledger, reader, reasons, topic_partition)
             for topic in topics
-            for topic_partition in reader.partitions(topic)
+            for topic_partition in of_topic(reader.partitions(topic), topic)
         ]
     if as_json:
         click.echo(json.dumps({"offsets": rows}, indent=2))
-    else:
+    elif rows:
         _show(rows)
-    return Exit.DIFFERENT if any(row["fault"] for row in rows) else Exit.OK
+    else:
+        click.echo(no_topic_matches(settings))
+    return Exit.DIFFERENT if not rows or any(row["fault"] for row in rows) else Exit.OK
 
 
 command.add_command(set_offset)
@@ -88,10 +91,11 @@ command.add_command(move_ledger)
 @config_argument
 @click.argument("topic", type=TOPIC, required=False)
 @yes_option
-def recover_entries(config: Path, topic: str | None, yes: bool) -> None:
+def recover_entries(config: Path, topic: str | None, yes: bool) -> int:
     """Rebuild missing entries of the ledger from the objects' metadata.
 
     For a table group: from the tables' vectors, from manifests and from objects in quarantine.
+    Exit code 5 when no topic matches: then nothing was looked at.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 
@@ -105,9 +109,10 @@ def recover_entries(config: Path, topic: str | None, yes: bool) -> None:
         routes = earlier_routes(settings, store)
         plan = _recoveries(settings, store, ledger, reader)
         named = (topic,) if topic else kafka.topics
-        planned = []
+        planned, looked_at = [], 0
         for name in named or reader.topics(kafka.topics_pattern, kafka.topics_exclude):
             for topic_partition in of_topic(reader.partitions(name), name):
+                looked_at += 1
                 entry_recovery = plan(
                     archive_of(settings, name, store, routes),
                     topic_partition,
@@ -121,14 +126,18 @@ def recover_entries(config: Path, topic: str | None, yes: bool) -> None:
                 planned.append(entry_recovery)
                 remarks = "".join(f"; {remark}" for remark in entry_recovery.remarks)
                 click.echo(f"{topic_partition}: no entry -> {entry_recovery.committed}{remarks}")
+        if not looked_at:
+            click.echo(f"nothing was looked at: {no_topic_matches(settings)}")
+            return Exit.DIFFERENT
         if not planned:
             click.echo("nothing to recover: every entry is there, or has no objects")
-            return
+            return Exit.OK
         if not yes:
             click.confirm("Write this?", abort=True)
         for recovery in planned:
             entry = recover(ledger, recovery)
             click.echo(f"{recovery.topic_partition}: committed is {entry.committed}")
+    return Exit.OK
 
 
 def _recoveries(

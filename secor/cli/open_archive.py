@@ -66,6 +66,12 @@ def of_topic(topic_partitions: list[TopicPartition], topic: str) -> list[TopicPa
     return topic_partitions
 
 
+def no_topic_matches(config: Config) -> str:
+    """Return what to say of a pattern that no topic of the cluster matches."""
+    pattern = config.kafka.topics_pattern
+    return f"no topic matches kafka.topics_pattern {pattern!r}: correct it, or make the topic"
+
+
 def human_size(size: int) -> str:
     """Return bytes as people read them."""
     amount = float(size)

@@ -42,7 +42,7 @@ def try_parser(
 
     It asks no server except a schema registry that CONFIG names, and does not read a schema that
     is kept with the objects.  The time of Kafka's record is now.  Exit code 5 when a message would
-    go into quarantine.
+    go into quarantine, and when there is no message.
     """
     from secor.wiring.plans import plan_for
 
@@ -61,6 +61,10 @@ def try_parser(
     if not as_json:
         for line in _columns(parts):
             click.echo(line)
+    if not rows:
+        click.echo(f"nothing was tried: {messages.name} has no message", err=True)
+        return Exit.DIFFERENT
+    if not as_json:
         click.echo(_summary(rows))
     return Exit.DIFFERENT if any("quarantine" in row for row in rows) else Exit.OK
 

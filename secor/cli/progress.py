@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from secor.cli.exit_codes import Exit
-from secor.cli.open_archive import of_topic, table
+from secor.cli.open_archive import no_topic_matches, of_topic, table
 from secor.cli.stop_reasons import StopReasons, next_to_store, sentence
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
@@ -86,6 +86,7 @@ def command(config: Path, topic: str | None, watch: bool, as_json: bool) -> int:
     other stops (too many messages for quarantine, a failed plug-in, an object of another writer
     under our name).  Look for these on its status page, in its log or in secor_partition_stopped.
     The last line names the suspects: partitions whose age is more than three times policy.max_age.
+    Exit code 5 also when no topic matches: then nothing is stored.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader
 
@@ -107,7 +108,8 @@ def command(config: Path, topic: str | None, watch: bool, as_json: bool) -> int:
                 time.sleep(EVERY)
                 partitions = look()
                 _show(settings, partitions, as_json=as_json, watch=True)
-    return Exit.DIFFERENT if any(progress.fault for progress in partitions) else Exit.OK
+    wrong = not partitions or any(progress.fault for progress in partitions)
+    return Exit.DIFFERENT if wrong else Exit.OK
 
 
 def progress_of(
@@ -221,14 +223,19 @@ def _show(config: Config, partitions: Sequence[Progress], *, as_json: bool, watc
         return
     if watch:
         click.clear()
+    if not partitions:
+        click.echo(f"{config.group.name}: {no_topic_matches(config)}")
+        return
     for line in lines(config.group.name, partitions):
         click.echo(line)
 
 
 def _together(lags: Sequence[int | None]) -> int | None:
-    """Return the sum; None where a partition has none to tell, so that nobody takes it for 0."""
+    """Return the sum; None where a partition has none to tell, or where there is no partition:
+    nobody is to take that for 0.
+    """
     known = [lag for lag in lags if lag is not None]
-    return sum(known) if len(known) == len(lags) else None
+    return sum(known) if lags and len(known) == len(lags) else None
 
 
 def lines(group: str, reported: Sequence[Progress]) -> Iterable[str]:

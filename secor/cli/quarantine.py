@@ -19,7 +19,7 @@ from secor.archive.quarantine.replay import ALL_STILL_BAD, Replay, Replayed
 from secor.batch.workspace import Workspace
 from secor.cli.cat import line
 from secor.cli.exit_codes import Exit
-from secor.cli.open_archive import archive_of, quarantined_topics
+from secor.cli.open_archive import archive_of, quarantined_topics, require_stored
 from secor.cli.quarantine_report import (
     object_as_json,
     show_objects,
@@ -174,10 +174,16 @@ def _store(config: Config) -> AbstractContextManager[ObjectStore]:
 
 
 def _topics(config: Config, store: ObjectStore, topic: str | None) -> Sequence[str]:
-    """Return the topics that are wanted.  Says so where one has nothing and others have."""
+    """Return the topics that are wanted.  Says so where one has nothing and others have.
+
+    Raises ``ConfigurationError`` for one that is neither configured by name nor stored.
+    """
     if topic is None:
         return quarantined_topics(config, store)
     if next(iter(quarantined(archive_of(config, topic, store), topic)), None) is None:
+        # The objects of a table group are not below its prefix: only its topics are known.
+        if topic not in config.kafka.topics and config.group.kind != "table":
+            require_stored(config, store, topic)
         others = ", ".join(quarantined_topics(config, store)) or "none"
         click.echo(f"nothing of {topic} is in quarantine; topics that have: {others}", err=True)
     return [topic]

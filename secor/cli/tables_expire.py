@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import click
 
 from secor.cli.load_tables import load_tables
 from secor.cli.open_archive import human_size
+from secor.cli.tables_show import NO_TABLES
 from secor.core.errors import TableStopped
 from secor.core.text import how_many
 from secor.tables.expiry import (
@@ -26,6 +27,7 @@ from secor.tables.expiry import (
 )
 from secor.tables.overview import tables_of_group
 from secor.tables.staged_rows import changes_root
+from secor.tables.staging import Staged
 
 if TYPE_CHECKING:
     from secor.wiring.table_group import TableGroup
@@ -65,7 +67,10 @@ def expire(config: Path, dry_run: bool, older_than: float, as_json: bool) -> Non
     sizes: Counter[str] = Counter()
     listed = []
     with open_table_group(load_tables(config)) as group:
-        for expired in list(_expired(group, before)):
+        # What is staged is read first: what comes later is younger than anything that may go.
+        staged = group.staged()
+        names = tables_of_group(group.catalog, group.name, group.named, group.namespaces, staged)
+        for expired in list(_expired(group, staged, names, before)):
             if not dry_run:
                 group.objects.delete(expired.key)
             counts[expired.kind] += 1
@@ -81,14 +86,14 @@ def expire(config: Path, dry_run: bool, older_than: float, as_json: bool) -> Non
         if counts[kind]:
             click.echo(f"{how_many(counts[kind], name)}, {human_size(sizes[kind])}: {done}")
     if not counts:
-        click.echo("nothing has expired")
+        click.echo("nothing has expired" if names else f"nothing has expired: {NO_TABLES}")
 
 
-def _expired(group: TableGroup, before: float) -> Iterator[Expired]:
-    # What is staged is read first: what comes later is younger than anything that may go.
-    staged = group.staged()
+def _expired(
+    group: TableGroup, staged: Sequence[Staged], names: Iterable[str], before: float
+) -> Iterator[Expired]:
     tables = []
-    for name in tables_of_group(group.catalog, group.name, group.named, group.namespaces, staged):
+    for name in names:
         try:
             tables.append(Known(*group.committer.look(name, settles=True)))
         except TableStopped as error:

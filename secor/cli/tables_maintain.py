@@ -94,14 +94,16 @@ def maintain(
         click.echo(f"{why}; left as it is", err=True)
     catalog = settings.catalog.name
     statements = {table: wanted.statements(catalog, table) for table in tables}
-    if dry_run:
-        _print_statements(statements, as_json=as_json)
-        done: list[dict[str, Any]] = []
-    else:
+    done: list[dict[str, Any]] = []
+    if not tables:
+        click.echo("nothing to maintain: no table that is not stopped has a snapshot", err=True)
+    elif not dry_run:
         with _spark(settings, master, _parsed(conf)) as spark:
             done = list(_run(spark, statements, as_json=as_json))
-        if as_json:
-            click.echo(json.dumps({"done": done, "stopped": stopped}, indent=2))
+    if dry_run:
+        _print_statements(statements, as_json=as_json)
+    elif as_json:
+        click.echo(json.dumps({"done": done, "stopped": stopped}, indent=2))
     if any("error" in entry for entry in done):
         context.exit(Exit.UNAVAILABLE)
     if stopped:

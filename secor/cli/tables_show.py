@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 Lag = Mapping[TopicPartition, int]
 """Offsets of each topic partition that a table does not have."""
 
+NO_TABLES = "the group has no tables yet"
+
 COMMITS = 10
 """Commits that ``show`` lists."""
 
@@ -138,6 +140,8 @@ def status(config: Path, as_json: bool) -> int:
         click.echo(line)
     for key, why in stopped.items():
         click.echo(f"{key}: {why}")
+    if not seen:
+        click.echo(NO_TABLES)
     click.echo(_waiting(summary, now))
     for overview in seen:
         valid = overview.record.valid_through
@@ -226,7 +230,7 @@ def _exit(seen: Sequence[TableOverview]) -> int:
 
 def _lines(seen: Sequence[TableOverview], lags: Mapping[str, Lag]) -> Iterator[str]:
     if not seen:
-        yield "the group has no tables yet"
+        yield NO_TABLES
         return
     rows: list[tuple[str, ...]] = [
         (

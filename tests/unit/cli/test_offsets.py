@@ -346,3 +346,20 @@ def test_show_says_how_much_waits_where_there_is_no_entry(
         if line.split()[:2] == ["clicks", "1"]
     ]
     assert line.split() == ["clicks", "1", "none", "[10,", "30)", str(lag), "-"]
+
+
+def test_show_and_recover_do_not_take_a_pattern_without_topics_for_success(world: World) -> None:
+    world.reader.ranges.clear()
+    shown = world.run(offsets.command, "show", world.config)
+    assert shown.return_value == Exit.DIFFERENT
+    assert shown.stdout.startswith("no topic matches kafka.topics_pattern '.*'")
+    recovered = world.run(offsets.command, "recover", world.config, "--yes")
+    assert recovered.return_value == Exit.DIFFERENT
+    assert recovered.stdout.startswith("nothing was looked at: no topic matches")
+
+
+def test_show_names_a_topic_that_does_not_exist(world: World) -> None:
+    text = world.config.read_text().replace('topics_pattern = ".*"', 'topics = ["clikcs"]')
+    world.config.write_text(text)
+    with pytest.raises(ConfigurationError, match="the broker has no topic 'clikcs'"):
+        world.run(offsets.command, "show", world.config)

@@ -79,3 +79,16 @@ def test_nothing_is_parsed_in_a_backup_group(
     messages = str(config.parent / "messages")
     assert main.run(["parser", "try", str(config), messages]) == Exit.CONFIGURATION
     assert 'only "partition"' in capsys.readouterr().err
+
+
+def test_without_a_message_nothing_was_tried(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    messages = config.parent / "messages"
+    messages.write_bytes(b"")
+    for option in ((), ("--json",)):
+        code = main.run(["parser", "try", str(config), str(messages), *option])
+        assert code == Exit.DIFFERENT
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert shown.err == f"nothing was tried: {messages} has no message\n"

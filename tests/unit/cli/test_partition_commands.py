@@ -164,6 +164,7 @@ def test_replay_sums_up_what_is_still_bad_and_names_no_object_unless_it_is_asked
 
 
 def test_replay_with_an_empty_quarantine_is_done_at_once(world: World) -> None:
+    world.change('topics = ["clicks"]', 'topics = ["clicks", "views"]')
     assert "nothing" in world.run(quarantine.command, "replay", world.config, "views").stdout
 
 
@@ -331,3 +332,19 @@ def test_a_group_with_tables_is_told_of_columns_and_routes() -> None:
     assert told is not None
     assert "ALTER TABLE" in told
     assert "output.schema_file" not in told  # which its configuration refuses
+
+
+@pytest.mark.parametrize("arguments", [("ls",), ("cat",), ("replay",), ("replay", "--dry-run")])
+def test_quarantine_of_a_topic_that_is_not_stored_is_an_error(
+    world: World, arguments: tuple[str, ...]
+) -> None:
+    name, *options = arguments
+    with pytest.raises(ConfigurationError, match="nothing is stored for topic 'clikcs'"):
+        world.run(quarantine.command, name, world.config, "clikcs", *options)
+
+
+def test_quarantine_of_a_configured_topic_may_be_empty(world: World) -> None:
+    world.change('topics = ["clicks"]', 'topics = ["clicks", "views"]')
+    shown = world.run(quarantine.command, "ls", world.config, "views")
+    assert shown.return_value is None
+    assert shown.stdout == "nothing is in quarantine\n"

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from secor.cli import progress
+from secor.cli.exit_codes import Exit
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, CorruptBatch, LedgerCorrupt, RestartPartition
 from secor.core.model import Chunk, Entry, Intent, LogRange, OffsetRange, TopicPartition
@@ -330,3 +331,19 @@ def test_an_unknown_topic_is_named(world: World) -> None:
 )
 def test_ages_are_said_in_two_units(seconds: float, text: str) -> None:
     assert progress.duration(seconds) == text
+
+
+def test_without_a_topic_nobody_is_told_that_nothing_is_behind(world: World) -> None:
+    world.reader.ranges.clear()
+    shown = world.run()
+    assert shown.return_value == Exit.DIFFERENT
+    assert shown.stdout == (
+        "g: no topic matches kafka.topics_pattern '.*': correct it, or make the topic\n"
+    )
+    report = json.loads(world.run("--json").stdout)
+    assert (report["lag"], report["partitions"]) == (None, [])
+
+
+def test_a_topic_that_does_not_exist_is_an_error(world: World) -> None:
+    with pytest.raises(ConfigurationError, match="the broker has no topic 'clikcs'"):
+        world.run("clikcs")

@@ -151,3 +151,15 @@ def test_names_are_quoted_and_times_are_those_of_utc() -> None:
         "CALL `my``lake`.system.expire_snapshots(table => '`db`.`it\\'s`',"
         " older_than => TIMESTAMP '2026-11-22 03:04:05', retain_last => 7, stream_results => true)"
     )
+
+
+def test_without_tables_spark_is_not_started(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables_maintain, "_tables", lambda *_: ([], {}))
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("Spark is started")
+
+    monkeypatch.setattr(tables_maintain, "_spark", refuse)
+    shown = world.run()
+    assert shown.stderr == "nothing to maintain: no table that is not stopped has a snapshot\n"
+    assert json.loads(world.run("--json").stdout) == {"done": [], "stopped": {}}
