@@ -158,12 +158,14 @@ def rows_of_file(file: BinaryIO) -> Iterator[Any]:
 
     Raises ``UNREADABLE``; ``ValueError`` for what is claimed and not there.
     """
-    for block in blocks_of_file(file, LARGEST_BLOCK):
+    for _, block in blocks_of_file(file, LARGEST_BLOCK):
         yield from block
 
 
-def blocks_of_file(file: BinaryIO, largest: int = LARGEST_BLOCK) -> Iterator[Iterator[Any]]:
-    """Give the blocks of an Avro file, each of which gives its rows.
+def blocks_of_file(
+    file: BinaryIO, largest: int = LARGEST_BLOCK
+) -> Iterator[tuple[Any, Iterator[Any]]]:
+    """Give the blocks of an Avro file: the file's schema, and the rows.
 
     ``largest`` bounds the bytes of a block.  Raises as ``rows_of_file``.
     """
@@ -186,7 +188,7 @@ def blocks_of_file(file: BinaryIO, largest: int = LARGEST_BLOCK) -> Iterator[Ite
             raise ValueError("a block does not end with the file's marker")
         if len(data) > largest:
             raise _too_large(largest)
-        yield _rows(io.BytesIO(data), count, schema, read)
+        yield schema, _rows(io.BytesIO(data), count, schema, read)
 
 
 def _rows(data: io.BytesIO, count: int, schema: Any, read: Callable[..., Any]) -> Iterator[Any]:

@@ -62,6 +62,10 @@ class Schema(Protocol):
     """The declared fields of rows."""
 
     @property
+    def null_keeping_names(self) -> frozenset[str]:
+        """The names of fields that keep the null members of objects: maps and JSON text."""
+
+    @property
     def identity(self) -> str:
         """All that changes the result, for the fingerprint."""
 

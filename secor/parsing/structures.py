@@ -130,8 +130,10 @@ def rename_field(rows: pa.StructArray, steps: Sequence[str], name: str) -> pa.St
             columns[name] = taken[0], pc.coalesce(taken[1], column)
 
     def edit_object(item: dict[str, Any], old: str, _row: int) -> None:
-        if item.get(old) is not None:
-            item[name] = item.pop(old)
+        if old in item:
+            value = item.pop(old)
+            if value is not None or name not in item:
+                item[name] = value
 
     return _edit(rows, steps, edit, edit_object)
 

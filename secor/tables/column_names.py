@@ -5,7 +5,7 @@ It also turns UUIDs in text into their 16 bytes, because later stages do this fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -48,6 +48,21 @@ class ColumnNames:
         renamed = self._column(rows, self.columns)
         assert pa.types.is_struct(renamed.type)
         return renamed
+
+    @property
+    def null_keeping_names(self) -> frozenset[str]:
+        """The names of fields whose objects become maps: their null members are entries."""
+        return frozenset(self._null_keeping_names(self.columns))
+
+    def _null_keeping_names(self, kind: pa.StructType) -> Iterator[str]:
+        for column in kind.fields:
+            inner = column.type
+            while is_list(inner):
+                inner = inner.value_type
+            if pa.types.is_struct(inner):
+                yield from self._null_keeping_names(inner)
+            elif pa.types.is_map(inner):
+                yield from (column.name, *self._aliases_of(column))
 
     def conflicts(self, rows: pa.StructArray) -> dict[int, str]:
         """Return the rows with two different values for one column, of which one would vanish."""
@@ -161,7 +176,7 @@ def _first_present(
     alike = all(source.type.equals(candidates[0][0].type) for source, _ in candidates)
     unmarked = alike and not any(has_marks(source) for source, _ in candidates)
     columns = [
-        column if unmarked else as_json(json_texts(unmark(column, source)))
+        column if unmarked else as_json(json_texts(unmark(column, source), nulls=True))
         for source, column in candidates
     ]
     rows = np.arange(len(columns[0]))

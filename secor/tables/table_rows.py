@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.core.errors import ConfigurationError
 from secor.core.model import Chunk
+from secor.core.variant_json import loads
 from secor.formats.typed.nested_arrays import any_leaf, is_list, struct_of
 from secor.formats.typed.schema import EXTRA, RowSchema
 from secor.formats.typed.time_limits import CALENDAR, TimestampLimits
@@ -80,11 +82,17 @@ class TableRows:
         return frozenset(name.lower() for name in self._origin)
 
     @property
+    def null_keeping_names(self) -> frozenset[str]:
+        """The names of fields that become maps, whose null members are entries."""
+        return self._names.null_keeping_names
+
+    @property
     def identity(self) -> str:
         """All that changes the rows, apart from the schema."""
         names = f"{sorted(self._names.aliases.items())}:{self._names.case_sensitive}"
         # Only what is written in another way than before has other fingerprints than before.
         version = 2 if any_leaf(self.columns, pa.types.is_decimal) else 1
+        version = 3 if self.null_keeping_names else version
         times = ":timestamps-1" if "_timestamp" in self._origin else ""
         return f"rows-{version}:{names}:{self._refuses_extra}:{','.join(self._origin)}{times}"
 
@@ -122,6 +130,11 @@ class TableRows:
         }
         return {**extra, **fitted.bad}
 
+    def undeclared(self, fitted: Fitted, rows: Iterable[int]) -> Counter[str]:
+        """Count by field the values of ``rows`` that have no column."""
+        texts = pc.struct_field(fitted.rows, [fitted.rows.type.get_field_index(EXTRA)]).storage
+        return Counter(path for row in rows for path in paths_of(loads(texts[row].as_py())))
+
     def with_origin(self, fitted: pa.StructArray, chunk: Chunk) -> pa.StructArray:
         """Return all columns of the table, those that tell of the messages included."""
         if not self._origin and fitted.type.num_fields == len(self.schema):
@@ -150,6 +163,15 @@ def _origin_of(name: str, chunk: Chunk) -> pa.Array:
             return records.column("timestamp").cast(pa.timestamp("ms", "UTC"))
         case _:
             return records.column("offset")
+
+
+def paths_of(extra: Mapping[str, Any], around: str = "") -> Iterator[str]:
+    """Give the dotted paths of the values in an object of undeclared fields."""
+    for name, value in extra.items():
+        if isinstance(value, dict) and value:
+            yield from paths_of(value, f"{around}{name}.")
+        else:
+            yield f"{around}{name}"
 
 
 def missing_origin(schema: pa.Schema, metadata_columns: Iterable[str]) -> list[str]:

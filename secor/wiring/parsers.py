@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from secor.config.parser import OF_DECODERS, Parser
@@ -50,9 +50,11 @@ def pipeline_for(
     count: Count | None = None,
     distribution: Distribution | None = None,
     limited: bool = True,
+    keep_nulls_in: Collection[str] = (),
 ) -> Pipeline:
     """Make the parser of a topic; see ``Pipeline``.  Raises ``ConfigurationError``.
 
+    Without ``schema``, ``keep_nulls_in`` names the fields that keep the null members of objects.
     Unless ``limited``, any number of messages may be bad, and none waits for its schema.
     """
     if not limited:
@@ -62,7 +64,7 @@ def pipeline_for(
     plugins += [parser.plugin] if parser.plugin is not None else []
     plugins += [f"decoder {parser.decoder}"] if parser.decoder not in (*DECODERS, "none") else []
     return Pipeline(
-        _decoder(parser),
+        _decoder(parser, schema.null_keeping_names if schema is not None else keep_nulls_in),
         [_step(transform) for transform in parser.transforms],
         distribution or _placement(parser),
         typed=typed,
@@ -116,10 +118,21 @@ def routed_streams(parser: Parser, topic: str) -> Mapping[str, str]:
     return {stream_of(target): target for target in targets if target != topic}
 
 
-def _decoder(parser: Parser) -> Decoder:
+def _decoder(parser: Parser, keep_nulls_in: Collection[str] = ()) -> Decoder:
     if parser.decoder == "none":
         return Undecoded()
-    return make_decoder(parser.decoder, **parser.settings_of_decoder())
+    names = _decoded_names(parser, keep_nulls_in)
+    return make_decoder(parser.decoder, keep_nulls_in=names, **parser.settings_of_decoder())
+
+
+def _decoded_names(parser: Parser, columns: Collection[str]) -> frozenset[str]:
+    """Return the names of fields that may become such columns, also those that are renamed."""
+    names = {name.lower() for name in columns}
+    for transform in reversed(parser.transforms):
+        if transform.kind == "rename" and (transform.to or "").lower() in names:
+            field = (transform.field or "").lower()
+            names |= {field, field.rpartition(".")[2]}
+    return frozenset(names)
 
 
 def _placement(parser: Parser) -> Placement:

@@ -16,7 +16,7 @@ from secor.tables.routing import Route
 from secor.tables.verification import Offsets
 from secor.wiring.clients import open_reader
 from secor.wiring.parsers import pipeline_for
-from secor.wiring.tables import routes_of, row_settings
+from secor.wiring.tables import null_keeping_names, routes_of, row_settings
 
 MOST_OFFSETS = 500_000
 """Of one part: what one task reads."""
@@ -69,9 +69,10 @@ class LogChanges:
         config, table = self.config, self.table
         route = route_that_changes(config, key.topic, table.identifier)
         assert route is not None, "only topics that change the table are read"
+        version = version_to_compare(table, route, row_settings(config))
         distribution = ChangesOfTable(
             routes_of(config, key.topic),
-            version_to_compare(table, route, row_settings(config)),
+            version,
             skip_unrouted=config.rows.unrouted == "skip",
         )
         parser = pipeline_for(
@@ -79,6 +80,7 @@ class LogChanges:
             typed=True,
             distribution=distribution,
             limited=False,
+            keep_nulls_in=null_keeping_names([version]),
         )
         columns = table.schema
         none = np.array([], np.int64)

@@ -186,7 +186,12 @@ def table_plan(
         root=root,
         generation=output.generation,
         parser=pipeline_for(
-            settings.parser, typed=True, distribution=distribution, count=count, limited=limited
+            settings.parser,
+            typed=True,
+            distribution=distribution,
+            count=count,
+            limited=limited,
+            keep_nulls_in=null_keeping_names(versions.values()),
         ),
         log_format=quarantine,
         streams=streams,
@@ -195,6 +200,12 @@ def table_plan(
         upload_on_revoke=settings.policy.upload_on_revoke,
         last_file=BatchManifest(config.group.name, cluster, output.prefix, versions),
     )
+
+
+def null_keeping_names(versions: Iterable[TableVersion | None]) -> frozenset[str]:
+    """Return the names of fields that are maps in some table."""
+    known = (version.rows.null_keeping_names for version in versions if version is not None)
+    return frozenset().union(*known)
 
 
 def _stream(version: TableVersion) -> OutputStream:

@@ -6,19 +6,24 @@ import datetime as dt
 import json
 import re
 import textwrap
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from secor.archive.kept_schemas import KeptSchema
+from secor.config.parser import Parser
 from secor.formats import make_format
 from secor.formats.typed.growth import NOTHING, grow_schema
 from secor.formats.typed.inference import observe
-from tests.unit.formats.typed_rows import FIRST_TIMESTAMP, batch, decoded, with_rows
+from secor.formats.typed.schema import RowSchema
+from secor.wiring.parsers import pipeline_for
+from tests.unit.formats.typed_rows import FIRST_TIMESTAMP, batch, decoded, with_rows, written
+from tests.unit.parsing.parsing_cases import chunk_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -109,6 +114,22 @@ def test_spark_reads_every_kind_of_field_and_the_columns_beside(
     )
     assert first == ROW | {"raw": bytearray(ROW["raw"])}
     assert [[row[field] for field in ROW] for row in others] == [[None] * len(ROW)] * 2
+
+
+@BOTH
+def test_spark_finds_the_entries_of_maps_that_are_null(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    kind = pa.struct([pa.field("flags", pa.map_(pa.string(), pa.string()))])
+    schema = RowSchema(kind)
+    pipeline = pipeline_for(Parser(decoder="json"), typed=True, schema=schema)
+    parts = pipeline.split(chunk_of([b'{"flags": {"a": null, "b": "x"}}', b'{"flags": {}}']))
+    (records,) = [part.records for part in parts]
+    log_format = replace(cast("Any", make_format(name)), schema=schema)
+    file = tmp_path / f"file{EXTENSIONS[name]}"
+    file.write_bytes(written(log_format, records))
+    rows = spark.read.format(READERS[name]).load(str(file)).collect()
+    assert [row["flags"] for row in rows] == [{"a": None, "b": "x"}, {}]
 
 
 GROWING: tuple[list[dict[str, Any]], ...] = (

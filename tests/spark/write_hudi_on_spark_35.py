@@ -54,6 +54,11 @@ TABLES: list[dict[str, Any]] = [
     },
     {"table": "db.log", "partition_by": ["truncate(1, text)"]},
 ]
+LOG_COLUMNS = [
+    *({"name": name, "type": "int64"} for name in ("id", "at")),
+    {"name": "text", "type": "string"},
+    {"name": "flags", "type": {"map": "string"}},
+]
 OF_ALL = {"topics": "flights", "format": "hudi", "auto_create": True, "evolve": True}
 
 
@@ -112,13 +117,14 @@ def live(world: World) -> None:
     """Take the tables through their lives; every step asserts what readers see."""
     names = [table["table"] for table in TABLES]
     world.stage(
-        {"id": 1, "at": 10, "text": "one"},
-        {"id": 2, "at": 20, "text": "two"},
+        {"id": 1, "at": 10, "text": "one", "flags": {"a": None, "b": "x"}},
+        {"id": 2, "at": 20, "text": "two", "flags": {"c": None}},
         {"id": 3, "at": 30, "text": "three"},
     )
     done(world.commit_cycle(*names))
     assert world.read("db.newest", "id", "text") == [(1, "one"), (2, "two"), (3, "three")]
-    assert world.read("db.log", "_offset") == [(0,), (1,), (2,)]
+    flags = [{"a": None, "b": "x"}, {"c": None}, None]
+    assert world.read("db.log", "_offset", "flags") == list(enumerate(flags))
 
     # A thousand changes of one key, deletions, one of a key that is not there, and a new column.
     updates = [{"id": 2, "at": 21 + number, "text": str(number)} for number in range(1000)]
@@ -213,9 +219,13 @@ def main(directory: str, java_options: str) -> None:
     staged.mkdir()
     compare_ways(spark, staged)
     check_that_many_are_in_no_plan(spark, staged)
+    schema = Path(directory, "log.json")
+    schema.write_text(json.dumps({"fields": LOG_COLUMNS}))
+    tables = [{**OF_ALL, **table} for table in TABLES]
+    tables[-1]["schema_file"] = str(schema)
     world = World(
         Path(directory),
-        [{**OF_ALL, **table} for table in TABLES],
+        tables,
         {
             "catalog": {},
             "commit": {"coordinator": "alone"},

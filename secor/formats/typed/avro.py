@@ -22,7 +22,7 @@ from secor.formats.typed.descriptions import LONGEST_INTEGER
 from secor.formats.typed.nested_arrays import rebuild, text_of
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
-from secor.formats.typed.to_python import json_text, plain
+from secor.formats.typed.to_python import Entries, json_text, plain
 from secor.formats.typed.writer import Shape, TypedWriter
 
 CODECS: Mapping[str, str] = MappingProxyType(
@@ -82,8 +82,8 @@ class AvroFormat:
         """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
         rows: list[Any] = []
         try:
-            for block in blocks_of_file(file, LARGEST_BLOCK):
-                rows += block
+            for schema, block in blocks_of_file(file, LARGEST_BLOCK):
+                rows += [_with_entries(row, schema) for row in block]
                 if len(rows) >= ROWS_READ:
                     yield _messages(rows)
                     rows = []
@@ -91,6 +91,24 @@ class AvroFormat:
             raise CorruptFile(f"{name}: is no whole Avro file: {error!r}") from error
         if rows:
             yield _messages(rows)
+
+
+def _with_entries(value: Any, kind: Any) -> Any:
+    """Return a value of an Avro type, as this format writes it, with ``Entries`` for its maps."""
+    if value is None:
+        return None
+    match kind:
+        case ["null", inner]:
+            return _with_entries(value, inner)
+        case {"type": "record", "fields": fields}:
+            kinds = {field["name"]: field["type"] for field in fields}
+            return {name: _with_entries(item, kinds[name]) for name, item in value.items()}
+        case {"type": "array", "items": inner}:
+            return [_with_entries(item, inner) for item in value]
+        case {"type": "map", "values": inner}:
+            return Entries({name: _with_entries(item, inner) for name, item in value.items()})
+        case _:
+            return value
 
 
 def _messages(rows: Sequence[Any]) -> pa.RecordBatch:

@@ -91,7 +91,7 @@ def fit_array(
     if array.type.equals(kind, check_metadata=True) and not any_leaf(kind, _is_checked):
         return array
     if is_json(kind):  # parsed text is made canonical
-        return as_json(json_texts(unmark(array, pa.field(path, array.type))))
+        return as_json(json_texts(unmark(array, pa.field(path, array.type)), nulls=True))
     if pa.types.is_struct(kind):
         return fit_struct(array, kind, path, exact=exact)
     if is_list(kind):
@@ -115,26 +115,35 @@ def _by_kind(array: pa.Array, target: pa.Field, path: str, *, exact: bool) -> pa
     return together(parts)
 
 
-def _items(items: pa.Array, target: pa.Field, path: str, *, marked: bool, exact: bool) -> pa.Array:
-    """Return what lists or maps hold; a misfit names the first item that is none."""
+def _items(
+    items: pa.Array, target: pa.Field, path: Callable[[int], str], *, marked: bool, exact: bool
+) -> pa.Array:
+    """Return what lists or maps hold; a misfit names the ``path`` of the first item that is none.
 
-    def fit(some: pa.Array) -> pa.Array:
-        return fit_array(some, target, path, marked=marked, exact=exact)
+    Null is none where the type says so.
+    """
 
-    def misfit(some: pa.Array) -> MisfitError | None:
+    def fit(some: pa.Array, first: int) -> pa.Array:
+        if some.null_count and not target.nullable:
+            raise MisfitError(lambda: f"{path(first)}: is missing")
+        return fit_array(some, target, path(first), marked=marked, exact=exact)
+
+    def misfit(some: pa.Array, first: int) -> MisfitError | None:
         try:
-            fit(some)
+            fit(some, first)
         except MisfitError as error:
             return error
         return None
 
     def say() -> str:
         counts = range(1, len(items) + 1)
-        first = bisect_left(counts, True, key=lambda count: misfit(items[:count]) is not None)
-        return str(misfit(items[first : first + 1]))
+        first = bisect_left(counts, True, key=lambda count: misfit(items[:count], 0) is not None)
+        return str(misfit(items[first : first + 1], first))
 
+    if not len(items):
+        return pa.nulls(0, target.type)
     try:
-        return fit(items)
+        return fit(items, 0)
     except MisfitError as error:
         raise error if len(items) == 1 else MisfitError(say) from None
 
@@ -196,7 +205,7 @@ def _list(array: pa.Array, kind: pa.ListType, path: str, *, exact: bool) -> pa.A
         raise _misfit(path, array, kind)
     marked = is_mixed(array.type.value_field)
     flat = flatten(array)
-    values = _items(flat, kind.value_field, f"{path}[]", marked=marked, exact=exact)
+    values = _items(flat, kind.value_field, lambda _: f"{path}[]", marked=marked, exact=exact)
     return list_of(values, kind.value_field, array)
 
 
@@ -207,9 +216,13 @@ def _map(array: pa.Array, kind: pa.MapType, path: str, *, exact: bool) -> pa.Arr
         raise _misfit(path, array, kind)
     lists, flat = entries(array)
     marked = is_mixed(array.type.item_field)
-    inner = f"{path}{{}}"
+    keys = flat.field(0).cast(pa.string())
+
+    def inner(place: int) -> str:
+        return f"{path}.{keys[place]}"
+
     items = _items(flat.field(1), kind.item_field, inner, marked=marked, exact=exact)
-    return map_of(flat.field(0).cast(pa.string()), items, lists)
+    return map_of(keys, items, lists, kind)
 
 
 def _map_of_struct(array: pa.StructArray, kind: pa.MapType, path: str, *, exact: bool) -> pa.Array:
@@ -231,7 +244,7 @@ def _map_of_struct(array: pa.StructArray, kind: pa.MapType, path: str, *, exact:
     lists = pa.array(keys, pa.list_(pa.string()))
     columns = [column for _, column in parts]
     items = pa.concat_arrays(columns) if columns else pa.nulls(0, kind.item_type)
-    return map_of(flatten(lists), items.take(pa.array(places, pa.int64())), lists)
+    return map_of(flatten(lists), items.take(pa.array(places, pa.int64())), lists, kind)
 
 
 def _scalar(array: pa.Array, kind: pa.DataType, path: str, *, exact: bool) -> pa.Array:

@@ -125,7 +125,7 @@ def by_kind(array: pa.Array, target: pa.DataType) -> Iterator[tuple[Rows, pa.Arr
     are decimals for a ``target`` of exact numbers.  For others such integers have no type: they
     stay JSON text, and so do objects with too many names, unless ``target`` is a map.
     """
-    maps, exact = pa.types.is_map(target), is_exact_number(target)
+    exact = is_exact_number(target)
     values = _parse_json(array)
     rows: dict[str, list[int]] = {}
     for row, value in enumerate(values):
@@ -137,9 +137,7 @@ def by_kind(array: pa.Array, target: pa.DataType) -> Iterator[tuple[Rows, pa.Arr
         elif isinstance(some[0], LongNumber):
             part = pa.array(list(map(float, some)), pa.float64())
         else:
-            part = typed(some, lossless=True)
-        if maps and is_json(part.type) and isinstance(some[0], dict):
-            part = _maps(some)
+            part = typed(some, lossless=True, target=target)
         yield np.array(chosen, dtype=np.int64), part
 
 
@@ -172,10 +170,13 @@ def _kind(value: Any) -> str:
     return type(value).__name__
 
 
-def typed(values: Sequence[Any], *, lossless: bool = False) -> pa.Array:
+def typed(
+    values: Sequence[Any], *, lossless: bool = False, target: pa.DataType | None = None
+) -> pa.Array:
     """Return a column of values that were JSON text by the rules of this module.
 
-    ``lossless`` leaves numbers text that would be rounded.
+    ``lossless`` leaves numbers text that would be rounded.  Where ``target`` is a map, objects
+    become maps, with the entries that are null.
     """
     kinds = {type(value) for value in values if value is not None}
     if LongNumber in kinds:
@@ -183,10 +184,12 @@ def typed(values: Sequence[Any], *, lossless: bool = False) -> pa.Array:
     if not kinds:
         return pa.nulls(len(values))
     column: pa.Array | None = None
-    if kinds == {dict}:
-        column = _objects(values, lossless)
+    if kinds == {dict} and target is not None and pa.types.is_map(target):
+        column = _maps(values, target.item_type)
+    elif kinds == {dict}:
+        column = _objects(values, lossless, target)
     elif kinds == {list}:
-        column = _lists(values, lossless)
+        column = _lists(values, lossless, target)
     elif kinds in ({str}, {bool}, {bytes}):
         column = pa.array(values)
     elif kinds <= {int, float}:
@@ -217,12 +220,17 @@ def _loses_digits(value: Any) -> bool:
     return isinstance(value, LongNumber) or (isinstance(value, int) and abs(value) > EXACT)
 
 
-def _objects(values: Sequence[Any], lossless: bool) -> pa.Array | None:
+def _objects(values: Sequence[Any], lossless: bool, target: pa.DataType | None) -> pa.Array | None:
     names = list(dict.fromkeys(name for value in values if value is not None for name in value))
     if len(names) > MAX_FIELDS:
         return None
+    targets = {} if target is None or not pa.types.is_struct(target) else dict(_types(target))
     columns = {
-        name: typed([None if it is None else it.get(name) for it in values], lossless=lossless)
+        name: typed(
+            [None if it is None else it.get(name) for it in values],
+            lossless=lossless,
+            target=targets.get(name),
+        )
         for name in names
     }
     known = {name: column for name, column in columns.items() if column.type != pa.null()}
@@ -232,17 +240,22 @@ def _objects(values: Sequence[Any], lossless: bool) -> pa.Array | None:
     )
 
 
-def _maps(objects: Sequence[dict[str, Any]]) -> pa.MapArray:
-    """Return objects as maps: names in order, those without a value left out."""
-    pairs = [[(name, it[name]) for name in sorted(it) if it[name] is not None] for it in objects]
-    keys = pa.array([[name for name, _ in some] for some in pairs], pa.list_(pa.string()))
-    items = typed([item for some in pairs for _, item in some], lossless=True)
-    return map_of(flatten(keys), items, keys)
+def _types(struct: pa.StructType) -> Iterator[tuple[str, pa.DataType]]:
+    return ((field.name, field.type) for field in struct.fields)
 
 
-def _lists(values: Sequence[Any], lossless: bool) -> pa.Array:
+def _maps(objects: Sequence[dict[str, Any] | None], target: pa.DataType) -> pa.MapArray:
+    """Return objects as maps with items for ``target``: names in order, also those of null."""
+    names = [None if it is None else sorted(it) for it in objects]
+    keys = pa.array(names, pa.list_(pa.string()))
+    values = [it[name] for it in objects if it is not None for name in sorted(it)]
+    return map_of(flatten(keys), typed(values, lossless=True, target=target), keys)
+
+
+def _lists(values: Sequence[Any], lossless: bool, target: pa.DataType | None) -> pa.Array:
     flat = [item for value in values if value is not None for item in value]
-    items = typed(flat, lossless=lossless)
+    inner = target.value_type if target is not None and is_list(target) else None
+    items = typed(flat, lossless=lossless, target=inner)
     like = pa.array([None if v is None else [None] * len(v) for v in values], pa.list_(pa.null()))
     return list_of(items, pa.field("item", items.type), like)
 

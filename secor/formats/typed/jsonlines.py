@@ -127,7 +127,7 @@ class JsonLinesWriter:
         if not group.num_columns:  # such a batch does not know how many rows it has
             return self._encoder.encode_lines([{}] * records.num_rows)
         struct = group.to_struct_array()
-        rows = plain(write_out(struct), integral=not schema.declared)
+        rows = plain(write_out(struct), integral=not schema.declared, nulls=schema.declared)
         return self._encoder.encode_lines(rows)
 
 

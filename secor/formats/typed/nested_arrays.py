@@ -98,9 +98,14 @@ def entries(array: pa.MapArray) -> tuple[pa.Array, pa.StructArray]:
     return lists, pa.StructArray.from_arrays(columns, fields=list(entry))
 
 
-def map_of(keys: pa.Array, items: pa.Array, like: pa.Array) -> pa.MapArray:
-    """Put flattened keys and items back into maps as the lists of ``like``."""
-    return pa.MapArray.from_arrays(offsets_of(like), keys, items)
+def map_of(
+    keys: pa.Array, items: pa.Array, like: pa.Array, kind: pa.MapType | None = None
+) -> pa.MapArray:
+    """Put flattened keys and items back into maps as the lists of ``like``.
+
+    ``kind`` is for a type that says more than those of keys and items, as that none is null.
+    """
+    return pa.MapArray.from_arrays(offsets_of(like), keys, items, kind)
 
 
 def rebuild(array: pa.Array, leaf: Callable[[pa.Array], pa.Array]) -> pa.Array:
@@ -137,6 +142,16 @@ def any_leaf(kind: pa.DataType, test: Callable[[pa.DataType], Any]) -> bool:
     if pa.types.is_map(kind):
         return any_leaf(kind.key_type, test) or any_leaf(kind.item_type, test)
     return bool(test(kind))
+
+
+def null_keeping_names(kind: pa.DataType, name: str = "") -> frozenset[str]:
+    """Return the names of fields in which null members of objects are kept: maps and JSON text."""
+    if pa.types.is_struct(kind):
+        below = (null_keeping_names(field.type, field.name) for field in kind.fields)
+        return frozenset().union(*below)
+    if is_list(kind):
+        return null_keeping_names(kind.value_type, name)
+    return frozenset({name} if pa.types.is_map(kind) or is_json(kind) else ())
 
 
 def has_marks(field: pa.Field) -> bool:

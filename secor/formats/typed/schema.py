@@ -18,7 +18,15 @@ from secor.formats.typed.descriptions import DEFAULT, describe
 from secor.formats.typed.dominance import Outvoted, seen_together
 from secor.formats.typed.fitting import MisfitError, default_of
 from secor.formats.typed.inference import final
-from secor.formats.typed.nested_arrays import JSON, any_leaf, as_json, children, struct_of, unmark
+from secor.formats.typed.nested_arrays import (
+    JSON,
+    any_leaf,
+    as_json,
+    children,
+    null_keeping_names,
+    struct_of,
+    unmark,
+)
 from secor.formats.typed.required_fields import has_required
 from secor.formats.typed.time_limits import all_readable, is_limited
 from secor.formats.typed.to_python import json_text, plain, write_out
@@ -104,6 +112,11 @@ class RowSchema:
         return self._type
 
     @property
+    def null_keeping_names(self) -> frozenset[str]:
+        """The names of fields that keep the null members of objects: maps and JSON text."""
+        return frozenset() if self.fields is None else null_keeping_names(self.fields)
+
+    @property
     def identity(self) -> str:
         """Everything that changes the bytes."""
         if self.fields is None:
@@ -113,6 +126,8 @@ class RowSchema:
         version = 4 if self.exact or has_required(self.fields) else 3
         if any_leaf(self.fields, pa.types.is_decimal):
             version = 5
+        if self.null_keeping_names:
+            version = 6
         return f"declared-{version}:{digest}:{self.extra_fields}{':exact' if self.exact else ''}"
 
     def fit(self, rows: pa.StructArray) -> tuple[pa.StructArray, Mapping[int, str]]:

@@ -30,31 +30,36 @@ SIXTY_FOUR_BITS = range(-(1 << 63), 1 << 64)
 ENCODER = msgspec.json.Encoder(order="sorted")
 
 
-def plain(array: pa.Array, *, integral: bool = False) -> list[Any]:
-    """Return Python values: structs and maps as dictionaries without their null members.
+class Entries(dict[str, Any]):
+    """The entries of a map: unlike members of a struct, those that are null are some, too."""
+
+
+def plain(array: pa.Array, *, integral: bool = False, nulls: bool = False) -> list[Any]:
+    """Return Python values: structs as dictionaries without their null members, maps with all.
 
     JSON text is parsed and made canonical, decimals are ``Decimal``; dates and times must
     be other things by now (``write_out``, or integers).  ``integral`` makes integers of
-    doubles that are.
+    doubles that are, ``nulls`` keeps the null members of JSON text.
     """
     kind = array.type
     if pa.types.is_struct(kind):
-        return _dictionaries(array, integral)
+        return _dictionaries(array, integral, nulls)
     if is_list(kind):
-        return _pieces(plain(flatten(array), integral=integral), array)
+        return _pieces(plain(flatten(array), integral=integral, nulls=nulls), array)
     if pa.types.is_map(kind):
         lists, flat = entries(array)
         keys, items = flat.flatten()
-        pairs = list(zip(plain(keys), plain(items, integral=integral), strict=True))
-        return [None if some is None else dict(some) for some in _pieces(pairs, lists)]
-    return _scalars(array, integral)
+        values = plain(items, integral=integral, nulls=nulls)
+        pairs = list(zip(plain(keys), values, strict=True))
+        return [None if some is None else Entries(some) for some in _pieces(pairs, lists)]
+    return _scalars(array, integral, nulls)
 
 
-def _scalars(array: pa.Array, integral: bool) -> list[Any]:
+def _scalars(array: pa.Array, integral: bool, nulls: bool) -> list[Any]:
     kind = array.type
     if is_json(kind):
         texts = array.storage.to_pylist()
-        return [None if text is None else canonical(loads(text)) for text in texts]
+        return [None if text is None else canonical(loads(text), nulls=nulls) for text in texts]
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         zero = pa.scalar(False if pa.types.is_boolean(kind) else 0, kind)
         whole = pc.fill_null(array, zero) if array.null_count else array
@@ -72,10 +77,12 @@ def _scalars(array: pa.Array, integral: bool) -> list[Any]:
     return list(array.to_pylist())
 
 
-def _dictionaries(array: pa.StructArray, integral: bool) -> list[dict[str, Any] | None]:
+def _dictionaries(
+    array: pa.StructArray, integral: bool, nulls: bool
+) -> list[dict[str, Any] | None]:
     parts = [(field.name, column) for field, column in children(array)]
     names = [name for name, _ in parts]
-    columns = [plain(column, integral=integral) for _, column in parts]
+    columns = [plain(column, integral=integral, nulls=nulls) for _, column in parts]
     objects: list[dict[str, Any] | None]
     if not parts:
         objects = [{} for _ in range(len(array))]
@@ -128,31 +135,40 @@ def _write_leaf(array: pa.Array) -> pa.Array:
     return array
 
 
-def json_texts(array: pa.Array) -> pa.Array:
-    """Return the canonical JSON text of every value, null for null."""
-    values = plain(write_out(array))
-    return pa.array([None if value is None else json_text(value) for value in values], pa.string())
+def json_texts(array: pa.Array, *, nulls: bool = False) -> pa.Array:
+    """Return the canonical JSON text of every value, null for null; see ``json_text``."""
+    values = plain(write_out(array), nulls=nulls)
+    texts = [None if value is None else json_text(value, nulls=nulls) for value in values]
+    return pa.array(texts, pa.string())
 
 
-def json_text(value: Any) -> str:
+def json_text(value: Any, *, nulls: bool = False) -> str:
     """Return canonical JSON: equal values have equal texts, however they were typed.
 
-    Names are sorted, null members left out, doubles without fraction written as
-    integers, bytes in base64, decimals as strings; what is no finite number is null.
+    Names are sorted, null members left out unless they are entries of maps or ``nulls`` are
+    kept, doubles without fraction written as integers, bytes in base64, decimals as strings;
+    what is no finite number is null.
     """
-    return ENCODER.encode(canonical(value)).decode()
+    return ENCODER.encode(canonical(value, nulls=nulls)).decode()
 
 
-def canonical(value: Any) -> Any:
-    """Return ``value`` with integral doubles as integers and without null members."""
+def canonical(value: Any, *, nulls: bool = False) -> Any:
+    """Return ``value`` with integral doubles as integers and, unless ``nulls`` are kept, without
+    null members.
+    """
     if isinstance(value, LongNumber):
         return msgspec.Raw(value.text.encode())
     if isinstance(value, float):
         return int(value) if is_integral(value) else value
     if isinstance(value, dict):
-        return {name: canonical(item) for name, item in value.items() if item is not None}
+        kept = nulls or isinstance(value, Entries)
+        return {
+            name: canonical(item, nulls=nulls)
+            for name, item in value.items()
+            if kept or item is not None
+        }
     if isinstance(value, list):
-        return [canonical(item) for item in value]
+        return [canonical(item, nulls=nulls) for item in value]
     if isinstance(value, int) and not isinstance(value, bool) and value not in SIXTY_FOUR_BITS:
         return msgspec.Raw(str(value).encode())  # the encoder knows no greater ones
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +112,9 @@ DECODERS: Mapping[str, Callable[..., Decoder]] = {
     "regex": _regex,
 }
 
+UNTYPED_DECODERS = frozenset({"json", "messagepack"})
+"""Decoders of objects that may be structs or maps: only the column says which."""
+
 
 def unknown(name: str) -> str:
     """Tell that there is no such decoder, and which there are."""
@@ -121,15 +124,20 @@ def unknown(name: str) -> str:
     return f"decoder {name!r} is not known{hint}; packages may offer others ({PLUGGED})"
 
 
-def make_decoder(name: str, **settings: Any) -> Decoder:
-    """Make the decoder of a name with its own settings; ConfigurationError if it cannot be."""
+def make_decoder(name: str, *, keep_nulls_in: Collection[str] = (), **settings: Any) -> Decoder:
+    """Make the decoder of a name with its own settings.  Raises ``ConfigurationError``.
+
+    ``keep_nulls_in`` names fields whose objects keep their null members.
+    """
     make = DECODERS.get(name)
     if make is None and name in offered(entry_points.DECODERS):
         from secor.parsing.decoders.plugin import plugged_decoder
 
-        return plugged_decoder(name, settings)
+        return plugged_decoder(name, settings, keep_nulls_in)
     if make is None:
         raise ConfigurationError(unknown(name))
+    if keep_nulls_in and name in UNTYPED_DECODERS:
+        settings["keep_nulls_in"] = keep_nulls_in
     try:
         return make(**settings)
     except TypeError as error:

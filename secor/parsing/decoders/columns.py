@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence, Set
 from decimal import Decimal
 from typing import Any
 
@@ -84,6 +85,44 @@ def _group(objects: Sequence[Any], bad: Mapping[int, str], rows: Rows, node: Nod
     first, last = int(rows[0]) if len(rows) else 0, len(rows)
     own = {row - first: bad[row] for row in sorted(bad) if first <= row < first + last}
     return Decoded(everything(objects[first : first + last], own, node), own)
+
+
+class ObjectWithNulls(dict[str, Any]):
+    """An object whose null members are kept.
+
+    Its column becomes JSON text: in a column of structs a null member is the same as none.
+    """
+
+
+def keep_nulls(objects: Sequence[Any], names: Set[str]) -> list[Any]:
+    """Return decoded messages with ``ObjectWithNulls`` in the fields of these names.
+
+    ``names`` are in small letters.  A message without a null member there is returned itself.
+    """
+    return [_keep_nulls(item, names, keeping=False) for item in objects]
+
+
+def _keep_nulls(value: Any, names: Set[str], *, keeping: bool) -> Any:
+    if type(value) is list:
+        items = [_keep_nulls(item, names, keeping=keeping) for item in value]
+        return value if all(map(operator.is_, items, value)) else items
+    if type(value) is not dict:
+        return value
+    if keeping:
+        return ObjectWithNulls(value) if _has_null(value) else value
+    members = {
+        name: _keep_nulls(item, names, keeping=name.lower() in names)
+        for name, item in value.items()
+    }
+    return value if all(map(operator.is_, members.values(), value.values())) else members
+
+
+def _has_null(value: Any) -> bool:
+    inner = value.values() if type(value) is dict else value
+    return any(
+        (item is None and type(value) is dict) or (type(item) in (dict, list) and _has_null(item))
+        for item in inner
+    )
 
 
 def ways_of(path: str) -> list[tuple[str, ...]]:

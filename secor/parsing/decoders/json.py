@@ -7,18 +7,22 @@ twice as fast as Arrow's reader; Python's own alone sees a name that stands twic
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from secor.parsing.decoders import MAX_ELEMENTS, json_text
-from secor.parsing.decoders.columns import Undecodable, build_apart, everything
+from secor.parsing.decoders.columns import Undecodable, build_apart, everything, keep_nulls
 from secor.parsing.decoders.connect_json import ConnectEnvelopes, decode_enveloped
 from secor.parsing.decoders.json_fields import read_fields
 from secor.parsing.decoders.json_object import decode_exactly, decode_quickly
 from secor.parsing.rows import Decoded, Rows
+
+NO_ROWS: Rows = np.zeros(0, np.int64)
 
 
 class JsonDecoder:
@@ -36,16 +40,26 @@ class JsonDecoder:
     types (``connect_json``); ``decode`` alone, for one type of all rows, leaves it as it is.
     """
 
-    def __init__(self, max_elements: int = MAX_ELEMENTS) -> None:
-        """``max_elements`` bounds the values of a message, those within others included."""
+    def __init__(
+        self, max_elements: int = MAX_ELEMENTS, keep_nulls_in: Collection[str] = ()
+    ) -> None:
+        """``max_elements`` bounds the values of a message, those within others included.
+
+        Objects in fields of the names ``keep_nulls_in`` keep their null members.
+        """
         self._max_elements = max_elements
+        self._keep_nulls_in = frozenset(name.lower() for name in keep_nulls_in)
         self._envelopes = ConnectEnvelopes()
-        self.identity = f"json-6:{max_elements}"
+        nulls = f":nulls in {sorted(self._keep_nulls_in)}" if self._keep_nulls_in else ""
+        self.identity = f"json-6:{max_elements}{nulls}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
         values = messages.column("value")
         bad = json_text.check(values, self._max_elements)
+        if paths is None and len(self._rows_with_nulls(values)):
+            objects, bad = self._decode_objects(values, bad)
+            return Decoded(everything(objects, bad), bad)
         good = values if not bad else values.take(_rows_without(len(values), bad))
         if paths is not None:
             return _rows_of_all(*read_fields(good, paths), bad, len(values))
@@ -82,6 +96,44 @@ class JsonDecoder:
     ) -> Sequence[tuple[Rows, Decoded]]:
         """Decode as ``decode_apart`` does, and every object as it is: none is an envelope."""
         values = messages.column("value")
+        places = self._rows_with_nulls(values) if paths is None else NO_ROWS
+        if not len(places):
+            return self._columns_apart(messages, paths)
+        chosen = messages.take(pa.array(places))
+        bad = json_text.check(chosen.column("value"), self._max_elements)
+        objects, bad = self._decode_objects(chosen.column("value"), bad)
+        groups = [(places[rows], decoded) for rows, decoded in build_apart(objects, bad, chosen)]
+        others = np.delete(np.arange(len(values)), places)
+        if len(others):
+            parts = self._columns_apart(messages.take(pa.array(others)), paths)
+            groups += [(others[rows], decoded) for rows, decoded in parts]
+        return groups
+
+    def _rows_with_nulls(self, values: pa.Array) -> Rows:
+        """Return the messages with a null member that is kept."""
+        if not self._keep_nulls_in:
+            return NO_ROWS
+        candidates = pc.fill_null(pc.match_substring(values, "null"), False)
+        rows = np.flatnonzero(candidates.to_numpy(zero_copy_only=False))
+        chosen = values.take(pa.array(rows))
+        bad = json_text.check(chosen, self._max_elements)
+        objects = [
+            None if place in bad else _decode_or_none(raw)
+            for place, raw in enumerate(chosen.to_pylist())
+        ]
+        kept = keep_nulls(objects, self._keep_nulls_in)
+        return rows[np.fromiter(map(operator.is_not, kept, objects), bool, len(rows))]
+
+    def _decode_objects(
+        self, values: pa.Array, bad: Mapping[int, str]
+    ) -> tuple[list[Any], dict[int, str]]:
+        objects, reasons = _decode_objects(values, bad)
+        return keep_nulls(objects, self._keep_nulls_in), reasons
+
+    def _columns_apart(
+        self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
+    ) -> Sequence[tuple[Rows, Decoded]]:
+        values = messages.column("value")
         every = np.arange(len(values))
         if paths is not None:
             return [(every, self.decode(messages, paths))]
@@ -91,6 +143,13 @@ class JsonDecoder:
         if rows is not None:
             return [(every, _rows_of_all(rows, more, bad, len(values)))]
         return build_apart(*_decode_objects(values, _merge(bad, more, len(values))), messages)
+
+
+def _decode_or_none(raw: bytes) -> Any:
+    try:
+        return decode_quickly(raw)
+    except Undecodable:
+        return None
 
 
 def _messages_of(payloads: Sequence[bytes]) -> pa.RecordBatch:

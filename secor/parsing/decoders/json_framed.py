@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +26,12 @@ class FramedJsonDecoder:
     """
 
     def __init__(
-        self, registry: SchemaRegistry | None = None, max_elements: int = MAX_ELEMENTS
+        self,
+        registry: SchemaRegistry | None = None,
+        max_elements: int = MAX_ELEMENTS,
+        keep_nulls_in: Collection[str] = (),
     ) -> None:
-        self._json = JsonDecoder(max_elements)
+        self._json = JsonDecoder(max_elements, keep_nulls_in)
         self._shapes: SchemaReaders[_Shaped] | None = None
         if registry is not None:
             self._shapes = SchemaReaders(registry, "JSON", _Shaped)

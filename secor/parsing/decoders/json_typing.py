@@ -96,6 +96,8 @@ def _fit_mixed(field: pa.Field, column: pa.Array, shape: Shape) -> Typed:
             values[row] = None
         elif isinstance(value, float) and _takes_integers(shape):
             values[row] = int(value)
+    if isinstance(shape, Fields) and not shape.fields:
+        return field, column, bad  # nothing is said of its members: null ones are kept
     inferred, mixed = infer(values)
     if mixed:
         return field, column if not bad else inferred, bad

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgpack
@@ -15,6 +15,7 @@ from secor.parsing.decoders.columns import (
     brief,
     build_apart,
     build_decoded,
+    keep_nulls,
     rowwise,
 )
 from secor.parsing.rows import Decoded, Rows
@@ -32,11 +33,17 @@ class MessagePackDecoder:
     Source: https://github.com/msgpack/msgpack/blob/master/spec.md
     """
 
-    identity = "messagepack-3"
+    def __init__(self, keep_nulls_in: Collection[str] = ()) -> None:
+        """Objects in fields of the names ``keep_nulls_in`` keep their null members."""
+        self._keep_nulls_in = frozenset(name.lower() for name in keep_nulls_in)
+        nulls = f":nulls in {sorted(self._keep_nulls_in)}" if self._keep_nulls_in else ""
+        self.identity = f"messagepack-3{nulls}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
         objects, bad = rowwise(messages, _decode)
+        if paths is None:
+            objects = keep_nulls(objects, self._keep_nulls_in)
         return build_decoded(objects, bad, paths)
 
     def decode_apart(
@@ -45,7 +52,7 @@ class MessagePackDecoder:
         """See ``rows.DividingDecoder``."""
         objects, bad = rowwise(messages, _decode)
         if paths is None:
-            return build_apart(objects, bad, messages)
+            return build_apart(keep_nulls(objects, self._keep_nulls_in), bad, messages)
         return [(np.arange(len(objects)), build_decoded(objects, bad, paths))]
 
 

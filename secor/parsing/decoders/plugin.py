@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from secor.parsing.decoders.columns import (
     brief,
     build_apart,
     build_decoded,
+    keep_nulls,
     rowwise,
 )
 from secor.parsing.plugins import FAULTS
@@ -33,7 +34,9 @@ class ValueDecoder(Protocol):
         """
 
 
-def plugged_decoder(name: str, settings: Mapping[str, Any]) -> PluginDecoder:
+def plugged_decoder(
+    name: str, settings: Mapping[str, Any], keep_nulls_in: Collection[str] = ()
+) -> PluginDecoder:
     """Make the decoder that a package offers.  Raises ``ConfigurationError``."""
     entry = entry_point(DECODERS, name)
     what = f"decoder {name!r} ({entry.value})"
@@ -42,20 +45,30 @@ def plugged_decoder(name: str, settings: Mapping[str, Any]) -> PluginDecoder:
     if not callable(getattr(decoder, "decode", None)):
         raise ConfigurationError(f"{what}: it has no method decode()")
     given = ",".join(f"{key}={settings[key]!r}" for key in sorted(settings))
-    return PluginDecoder(decoder, f"plug-in:{identity_of(entry)}({given})")
+    return PluginDecoder(decoder, f"plug-in:{identity_of(entry)}({given})", keep_nulls_in)
 
 
 class PluginDecoder:
     """A package's decoder with the checks of our own; a message that it raises for is bad."""
 
-    def __init__(self, decoder: ValueDecoder, identity: str) -> None:
-        """``identity`` is all that changes the result."""
+    def __init__(
+        self, decoder: ValueDecoder, identity: str, keep_nulls_in: Collection[str] = ()
+    ) -> None:
+        """``identity`` is all else that changes the result.
+
+        Dictionaries in fields of the names ``keep_nulls_in`` keep their null members.
+        """
         self._decode_value = decoder.decode
-        self.identity = identity
+        self._keep_nulls_in = frozenset(name.lower() for name in keep_nulls_in)
+        nulls = f":nulls in {sorted(self._keep_nulls_in)}" if self._keep_nulls_in else ""
+        self.identity = identity + nulls
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""
-        return build_decoded(*self._objects(messages), paths)
+        objects, bad = self._objects(messages)
+        if paths is None:
+            objects = keep_nulls(objects, self._keep_nulls_in)
+        return build_decoded(objects, bad, paths)
 
     def decode_apart(
         self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
@@ -63,7 +76,7 @@ class PluginDecoder:
         """See ``rows.DividingDecoder``."""
         objects, bad = self._objects(messages)
         if paths is None:
-            return build_apart(objects, bad, messages)
+            return build_apart(keep_nulls(objects, self._keep_nulls_in), bad, messages)
         return [(np.arange(len(objects)), build_decoded(objects, bad, paths))]
 
     def _objects(self, messages: pa.RecordBatch) -> tuple[list[Any], dict[int, str]]:

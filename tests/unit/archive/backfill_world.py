@@ -40,7 +40,8 @@ def payload(offset: int) -> bytes:
         return b"{damaged"
     at = FIRST_DAY + (offset % 3) * DAY
     kind = "probe" if offset % 10 == 7 else "click"
-    return json.dumps({"at": at, "wrong": FIRST_DAY, "kind": kind}).encode()
+    flags = {"a": kind if offset % 2 else None}
+    return json.dumps({"at": at, "wrong": FIRST_DAY, "kind": kind, "flags": flags}).encode()
 
 
 def config(

@@ -36,6 +36,10 @@ SCHEMA = {
     "name": "event",
     "fields": [{"name": name, "type": kind} for name, kind in FIELDS.items()],
 }
+MAPS = {
+    **SCHEMA,
+    "fields": [*SCHEMA["fields"], {"name": "flags", "type": {"type": "map", "values": "string"}}],
+}
 NARROW = {**SCHEMA, "fields": [*SCHEMA["fields"][:2], {"name": "kind", "type": "long"}]}
 ROUTED = parser("at", transforms=[{"kind": "route", "field": "kind", "topics": ["click", "probe"]}])
 PLUGIN = {
@@ -58,6 +62,7 @@ class Case:
 CASES = {
     "parquet": Case({"format": "parquet"}, schema=SCHEMA),
     "orc": Case({"format": "orc"}, schema=SCHEMA),
+    "maps with entries that are null": Case({"format": "parquet"}, schema=MAPS),
     "avro": Case({"format": "avro", "metadata_columns": ["_offset"]}, schema=SCHEMA),
     "jsonlines": Case({"format": "jsonlines", "codec": "gzip"}),
     "fields that do not fit": Case(

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from secor.core.errors import ConfigurationError
+from secor.formats.typed.schema import RowSchema
 from secor.parsing.decoders import make_decoder
 from secor.parsing.rows import Decoder, DividingDecoder
 from tests.fakes.confluent import IN_HEADERS, Confluent
@@ -302,3 +303,22 @@ def test_types_deeper_than_messages_may_be_stay_open(registry: Registry) -> None
     registry.register(1, kind, kind="JSON")
     [got] = rows(by_registry(registry), [framed(1, {"b": 1})])
     assert got["b"] == 1
+
+
+def test_null_members_are_kept_where_the_schema_leaves_an_object_open(registry: Registry) -> None:
+    confluent = Confluent()
+    properties = {"id": {"type": "integer"}, "flags": {"type": "object"}}
+    serializer = confluent.json(
+        json.dumps({"title": "Marked", "type": "object", "properties": properties})
+    )
+    messages = [{"id": 1, "flags": {"a": None, "b": "x"}}, {"id": 2, "flags": {"c": "y"}}]
+    values = [confluent.write(serializer, message) for message in messages]
+    confluent.copy_to(registry)
+    fields = [pa.field("id", pa.int64()), pa.field("flags", pa.map_(pa.string(), pa.string()))]
+    schema = RowSchema(pa.struct(fields))
+    decoder = make_decoder("json", registry=registry.url, keep_nulls_in=schema.null_keeping_names)
+    fitted = [
+        schema.fit(decoded)[0].to_pylist() for _, decoded, _ in groups(decoder, batch(values))
+    ]
+    rows = sorted((row for part in fitted for row in part), key=lambda row: int(row["id"]))
+    assert [dict(row["flags"]) for row in rows] == [{"a": None, "b": "x"}, {"c": "y"}]

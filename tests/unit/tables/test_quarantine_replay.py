@@ -9,12 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from secor.archive.objects import Archive
 from secor.archive.quarantine.listing import messages, quarantined
 from secor.archive.quarantine.replay import Replayed
 from secor.core.model import Entry, TopicPartition
+from secor.tables.catalog import NewTable
 from secor.tables.commit_history import CommitHistory
 from secor.tables.commit_result import CommitRequest, Result, TableResult
 from secor.tables.group_record import GroupRecord
@@ -146,6 +148,19 @@ def test_rows_come_once_however_often_it_is_said(world: ReplayWorld) -> None:
     assert world.ids("db.all") == [2, 3, 4]
     assert world.noted("db.all") == ()  # what is finished is forgotten
     assert world.ids("db.late") == [1]
+
+
+def test_a_replay_keeps_the_entries_of_maps_that_are_null(world: ReplayWorld) -> None:
+    fields = [pa.field("id", pa.int64()), pa.field("flags", pa.map_(pa.string(), pa.string()))]
+    world.catalog.create_table("db.all", NewTable(pa.schema(fields)))
+    message = {"id": 4, "flags": {"a": None, "b": "x"}}
+    world.take(message)
+    world.widen()
+    world.replay()
+    world.take(message)
+    world.commit_table("db.all")
+    replayed, daemon = (dict(row["flags"]) for row in world.rows("db.all") if row["id"] == 4)
+    assert replayed == daemon == {"a": None, "b": "x"}
 
 
 def test_nothing_is_done_in_a_dry_run(world: ReplayWorld) -> None:
