@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow.compute as pc
+
 from secor.batch.policy import Reason
 from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
@@ -20,7 +22,16 @@ from secor.core.errors import SchemaGrew, SecorError, StopPartition
 from secor.core.model import Chunk, TopicPartition
 from secor.core.observer import Observer
 from secor.core.pace import Pace
-from secor.core.ports import Assigned, Clock, Executor, Failed, Fetched, MessageSource, Revoked
+from secor.core.ports import (
+    CLOCKS_DIFFER,
+    Assigned,
+    Clock,
+    Executor,
+    Failed,
+    Fetched,
+    MessageSource,
+    Revoked,
+)
 
 ROUND = 0.5
 """Seconds of appending in one turn.  Then results and due batches come first again."""
@@ -213,6 +224,8 @@ class Consumer:
         added = batch.messages - messages
         size = chunk.records.nbytes - (rest.records.nbytes if rest is not None else 0)
         self._observer.consumed(partition.topic_partition, added, size)
+        appended = chunk.records.num_rows - (rest.records.num_rows if rest is not None else 0)
+        self._report_future(chunk, appended)
         self._pace.took(size, added)
         if batch.last_timestamp is not None:
             partition.last_timestamp = batch.last_timestamp
@@ -220,6 +233,15 @@ class Consumer:
             return rest
         self._lifecycle.on(partition, Event.SEAL, reason=batch.due() or Reason.INTENT)
         return self._append(partition, rest) if partition.states.is_reading else None
+
+    def _report_future(self, chunk: Chunk, appended: int) -> None:
+        """Report messages, of the first ``appended`` ones, whose time is yet to come."""
+        timestamps = chunk.records.column("timestamp").slice(0, appended)
+        latest = int((self._clock.now() + CLOCKS_DIFFER) * 1000)
+        greatest = pc.max(timestamps).as_py()
+        if greatest is not None and greatest > latest:
+            messages = pc.sum(pc.greater(timestamps, latest)).as_py()
+            self._observer.from_future(chunk.topic_partition, messages, greatest)
 
     # --------------------------------------------------------------- results
 

@@ -21,6 +21,12 @@ class Observer(Protocol):
     def filtered(self, topic_partition: TopicPartition, messages: int) -> None:
         """``messages`` are left out because the configuration says so."""
 
+    def undeclared(self, topic_partition: TopicPartition, field: str, values: int) -> None:
+        """``values`` of a field are in no column of the table that ``field`` names, too."""
+
+    def from_future(self, topic_partition: TopicPartition, messages: int, timestamp: int) -> None:
+        """``messages`` have times that are yet to come, ``timestamp`` (ms) is the greatest."""
+
     def put(self, topic_partition: TopicPartition, size: int, seconds: float) -> None:
         """An object of ``size`` bytes was put."""
 

@@ -294,6 +294,10 @@ class Parser(Protocol):
 # ---------------------------------------------------------------- the machine
 
 
+CLOCKS_DIFFER = 60.0
+"""Seconds that a producer's clock may be ahead; a timestamp beyond that is from the future."""
+
+
 class Clock(Protocol):
     """Time, injected."""
 

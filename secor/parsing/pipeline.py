@@ -39,8 +39,11 @@ Count = Callable[[TopicPartition, str, int], None]
 TimestampFaults = Callable[[pa.Array], Mapping[int, str]]
 
 FILTERED = "filtered"
+UNDECLARED = "undeclared_"
 QUARANTINED = "quarantined_"
-"""Names of counters; the stage follows: decode, transform, route, time, layout, plugin, schema."""
+"""Names of counters.  Of values without a column the field follows, of messages in quarantine the
+stage: decode, transform, route, time, layout, plugin, schema.
+"""
 
 TOPIC, PARTITION = "topic", "partition"
 """Columns that parts for typed formats have when they are asked for."""
@@ -257,6 +260,8 @@ class Pipeline:
             return
         if lost.filtered:
             self._count(topic_partition, FILTERED, lost.filtered)
+        for field, number in lost.undeclared.items():
+            self._count(topic_partition, UNDECLARED + field, number)
         for stage, number in _by_stage(lost.bad):
             self._count(topic_partition, QUARANTINED + stage, number)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -25,10 +26,14 @@ Codes = npt.NDArray[np.int64]
 
 @dataclass
 class Lost:
-    """What of a whole chunk does not go on: why, by row, and how many on purpose."""
+    """What of a whole chunk does not go on: why, by row, and how many on purpose.
+
+    ``undeclared`` counts, by field, the values without a column in rows that go on.
+    """
 
     bad: dict[int, str] = field(default_factory=dict)
     filtered: int = 0
+    undeclared: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass

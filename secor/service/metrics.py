@@ -55,6 +55,18 @@ class Metrics(MetricsRegistry):
         self.filtered = self._counter(
             "secor_filtered_total", PARTITION, "Messages that a filter left out on purpose."
         )
+        self.undeclared = self._counter(
+            "secor_undeclared_values_total",
+            PARTITION,
+            "Values that are left out although the table has evolve: of no type yet, or of a name "
+            "that no column may have.",
+        )
+        self.from_future = self._counter(
+            "secor_future_timestamps_total",
+            PARTITION,
+            "Messages whose timestamp was more than a minute ahead of the clock when they were "
+            "read.",
+        )
         self.losses = self._counter(
             "secor_text_losses_total",
             (*PARTITION, "reason"),

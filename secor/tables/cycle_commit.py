@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from secor.core.errors import LedgerCorrupt, TableStopped
 from secor.core.model import Entry, TopicPartition
-from secor.core.ports import Clock, OffsetLedger
+from secor.core.ports import CLOCKS_DIFFER, Clock, OffsetLedger
 from secor.tables.backlog import (
     backlog,
     backlog_by_table,
@@ -27,10 +27,6 @@ from secor.tables.table_commit import GONE, TableCommitter
 
 LOST_ROWS = (GONE, REPLACED)
 """Why tables are stopped that no longer have what they had."""
-
-
-CLOCKS_DIFFER = 60.0
-"""Seconds that a producer's clock may be ahead; a timestamp beyond that is from the future."""
 
 
 class GroupTopics(Protocol):

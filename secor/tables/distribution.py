@@ -162,7 +162,20 @@ def finish(fitted: Sequence[TableWork]) -> list[Part]:
         name = table.version.table.identifier
         rows = table.rows
         table.work.fail("schema", {int(rows[at]): f"{name}: {why}" for at, why in bad.items()})
+    for table in fitted:
+        _note_undeclared(table)
     return together([_parts(table) for table in fitted]) if fitted else []
+
+
+def _note_undeclared(table: TableWork) -> None:
+    """Count the values that have no column although the table grows."""
+    extra = table.fitted.extra
+    if extra is None or table.operation == DELETE or not extra.true_count:
+        return
+    rows = np.flatnonzero(extra.to_numpy(zero_copy_only=False) & table.work.live[table.rows])
+    name = table.version.table.identifier
+    for path, values in table.fitter.undeclared(table.fitted, rows.tolist()).items():
+        table.work.lost.undeclared[f"{name}: {path}"] += values
 
 
 def _missing_columns(

@@ -28,7 +28,7 @@ from secor.core.observer import Observer
 from secor.core.pace import Pace
 from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.parsing.parts import quarantine_part
-from secor.parsing.pipeline import FILTERED, QUARANTINED, Count
+from secor.parsing.pipeline import FILTERED, QUARANTINED, UNDECLARED, Count
 from secor.service.daemon import Daemon, Loop, Working
 from secor.service.garbage import collect_seldom, keep_what_is_loaded
 from secor.service.metrics import Metrics
@@ -275,6 +275,8 @@ def _counting(observer: Observer) -> Count:
     def count(topic_partition: TopicPartition, name: str, messages: int) -> None:
         if name == FILTERED:
             observer.filtered(topic_partition, messages)
+        elif name.startswith(UNDECLARED):
+            observer.undeclared(topic_partition, name.removeprefix(UNDECLARED), messages)
         else:
             observer.quarantined(topic_partition, name.removeprefix(QUARANTINED), messages)
 

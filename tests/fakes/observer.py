@@ -20,6 +20,12 @@ class SilentObserver:
     def filtered(self, topic_partition: TopicPartition, messages: int) -> None:
         """Nothing."""
 
+    def undeclared(self, topic_partition: TopicPartition, field: str, values: int) -> None:
+        """Nothing."""
+
+    def from_future(self, topic_partition: TopicPartition, messages: int, timestamp: int) -> None:
+        """Nothing."""
+
     def put(self, topic_partition: TopicPartition, size: int, seconds: float) -> None:
         """Nothing."""
 

@@ -69,6 +69,15 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
     fleet.kill()
 
 
+ODD_TIMESTAMPS = {
+    10: -5_000_000,  # 1969
+    20: 1_763_694_245_123_456,  # microseconds
+    30: 1_763_694_245_123_456_789,  # nanoseconds
+    40: 253_402_300_800_000,  # the year 10000
+    50: 4_000_000_000_000,  # 2096
+}
+
+
 def odd_messages(start: int, end: int) -> pa.RecordBatch:
     """Messages with everything that is easily lost."""
     keys = [None, b"", b"key", b"\xff\x00"]
@@ -77,7 +86,9 @@ def odd_messages(start: int, end: int) -> pa.RecordBatch:
         [
             {
                 "offset": offset,
-                "timestamp": [None, 0, 1_700_000_000_000 + offset][offset % 3],
+                "timestamp": ODD_TIMESTAMPS.get(
+                    offset % 100, [None, 0, 1_700_000_000_000 + offset][offset % 3]
+                ),
                 "timestamp_type": 0,
                 "key": keys[offset % 4],
                 "value": values[offset // 4 % 4] or (b"%d" % offset if offset % 7 else None),

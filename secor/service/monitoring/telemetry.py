@@ -29,6 +29,9 @@ from secor.service.monitoring.troubles import Ended, Troubles
 MOST_TOLD = 20
 """Fields that a log line names."""
 
+MOST_LOGGED = 1000
+"""Fields and topics that have lines of their own in the log of a process."""
+
 DECLARE = "declare the schema (output.schema_file) if that is wrong, then 'secor quarantine replay'"
 
 
@@ -63,6 +66,7 @@ class Telemetry:
         self._log = structlog.get_logger("secor.partition")
         self._lock = threading.Lock()
         self._left: set[TopicPartition] = set()
+        self._logged: set[str] = set()
         self._touched: set[TopicPartition] = set()
         self._assigned: frozenset[TopicPartition] = frozenset()
         self._statuses: Sequence[Status] = ()
@@ -86,6 +90,29 @@ class Telemetry:
     def filtered(self, topic_partition: TopicPartition, messages: int) -> None:
         """Count messages left out on purpose."""
         self._metrics.of(self._metrics.filtered, topic_partition).inc(messages)
+
+    def undeclared(self, topic_partition: TopicPartition, field: str, values: int) -> None:
+        """Count values without a column; log the first of each field."""
+        self._metrics.of(self._metrics.undeclared, topic_partition).inc(values)
+        if self._is_news(f"undeclared {topic_partition.topic} {field}"):
+            remedy = "add the column to the table if the values are wanted"
+            self._tell("warning", "undeclared_values", topic_partition, field=field, remedy=remedy)
+
+    def from_future(self, topic_partition: TopicPartition, messages: int, timestamp: int) -> None:
+        """Count messages whose time is yet to come; log the first of each topic."""
+        self._metrics.of(self._metrics.from_future, topic_partition).inc(messages)
+        if self._is_news(f"from the future {topic_partition.topic}"):
+            remedy = "look at the clocks of the producers"
+            fields = {"timestamp": timestamp, "next": "stored as it came", "remedy": remedy}
+            self._tell("warning", "timestamp_from_future", topic_partition, **fields)
+
+    def _is_news(self, fact: str) -> bool:
+        """Return true for the first time that a fact is to be logged."""
+        with self._lock:
+            is_news = fact not in self._logged and len(self._logged) < MOST_LOGGED
+            if is_news:
+                self._logged.add(fact)
+        return is_news
 
     def put(self, topic_partition: TopicPartition, size: int, seconds: float) -> None:
         """Count an object out."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from secor.consume.partition_status import State, Status
 from secor.core.errors import RecordRefused, TopicRecreated
+from secor.core.ports import CLOCKS_DIFFER
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.source import FakeBroker
 from tests.unit.consume.test_consumer_failures import Refusing
@@ -53,6 +54,18 @@ def test_one_that_begins_again_during_its_upload_is_reported_with_what_that_comm
     process.executor.step()
     process.run(1)
     assert reported(process).committed == server.entry(KEY).committed == 12
+
+
+def test_messages_whose_time_is_yet_to_come_are_reported(
+    process: Process, broker: FakeBroker
+) -> None:
+    broker.logs[KEY].produce(12)
+    timestamp_of_third = 3_000
+    process.clock.wall = timestamp_of_third / 1000 - CLOCKS_DIFFER
+    process.run(8)
+    # A minute ahead is a clock that is fast: the messages before the fifth may be of one.
+    assert sum(messages for messages, _ in process.observer.future) == 8
+    assert max(timestamp for _, timestamp in process.observer.future) == 11_000
 
 
 def test_one_that_is_stopped_is_reported_as_since_when_it_first_was(

@@ -31,10 +31,15 @@ AMPLE = Limits(MIB, MIB)
 
 
 class DelayObserver(SilentObserver):
-    """Remembers how late what was committed became readable."""
+    """Remembers how late what was committed became readable, and what is from the future."""
 
     def __init__(self) -> None:
         self.delays: list[float] = []
+        self.future: list[tuple[int, int]] = []
+
+    def from_future(self, topic_partition: TopicPartition, messages: int, timestamp: int) -> None:
+        """Remember."""
+        self.future.append((messages, timestamp))
 
     def ready(self, topic_partition: TopicPartition, seconds: float) -> None:
         """Remember."""

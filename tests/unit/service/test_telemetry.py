@@ -22,7 +22,7 @@ from secor.service.monitoring.commit_log import LINES
 from secor.service.monitoring.health import Health
 from secor.service.monitoring.lag import lag_seconds
 from secor.service.monitoring.status_line import status_line
-from secor.service.monitoring.telemetry import Telemetry, snake
+from secor.service.monitoring.telemetry import MOST_LOGGED, Telemetry, snake
 from tests.fakes.clock import FakeClock
 
 HERE = TopicPartition("clicks", 3)
@@ -296,6 +296,38 @@ def test_messages_that_parsing_leaves_out_are_counted(setup: Setup) -> None:
     setup.telemetry.filtered(HERE, 2)
     assert setup.value("secor_quarantined_total", reason="decode") == 3
     assert setup.value("secor_filtered_total") == 2
+
+
+def test_values_without_a_column_are_counted_and_each_field_is_logged_once(setup: Setup) -> None:
+    with capture_logs() as logs:
+        setup.telemetry.undeclared(HERE, "db.flights: a.b", 2)
+        setup.telemetry.undeclared(HERE, "db.flights: a.b", 1)
+        setup.telemetry.undeclared(HERE, "db.flights: c", 4)
+    assert setup.value("secor_undeclared_values_total") == 7
+    assert [line["field"] for line in logs] == ["db.flights: a.b", "db.flights: c"]
+    assert {line["log_level"] for line in logs} == {"warning"}
+
+
+def test_timestamps_from_the_future_are_counted_and_each_topic_is_logged_once(
+    setup: Setup,
+) -> None:
+    with capture_logs() as logs:
+        setup.telemetry.from_future(HERE, 3, 1_763_694_245_123_456)
+        setup.telemetry.from_future(HERE, 2, 1_763_694_245_123_457)
+        setup.telemetry.from_future(replace(HERE, topic="views"), 1, 5_000_000_000_000)
+    assert setup.value("secor_future_timestamps_total") == 5
+    assert [(line["topic"], line["timestamp"]) for line in logs] == [
+        ("clicks", 1_763_694_245_123_456),
+        ("views", 5_000_000_000_000),
+    ]
+
+
+def test_what_names_of_fields_add_to_the_log_is_bounded(setup: Setup) -> None:
+    with capture_logs() as logs:
+        for number in range(2 * MOST_LOGGED):
+            setup.telemetry.undeclared(HERE, f"db.flights: {number}", 1)
+    assert len(logs) == MOST_LOGGED
+    assert setup.value("secor_undeclared_values_total") == 2 * MOST_LOGGED
 
 
 def commit(setup: Setup, where: TopicPartition = HERE, **losses: int) -> None:

@@ -45,6 +45,30 @@ def test_a_table_is_made_of_the_first_messages(tmp_path: Path) -> None:
     assert sorted(row["x"] for row in world.rows()) == [0.5, 1.0]
 
 
+def test_values_whose_type_is_not_known_yet_are_counted_by_field(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [FLIGHTS])
+    world.write({"id": 1, "in": {"known": 1}})
+    world.write(
+        {"id": 2, "lists": [None], "in": {"known": 2, "empty": {}}},
+        {"id": 3, "lists": [[]], "none": None, "in": {"known": 3}},
+        {"id": 4, "object": {}, "ID": 5},
+        b"no json",
+    )
+    assert [*kinds(world)] == ["id", "in"]
+    assert len(world.rows()) == 4
+    counted = {name: number for name, number in world.counts.items() if "undeclared" in name}
+    assert counted == {
+        "undeclared_db.flights: lists": 2,
+        "undeclared_db.flights: in.empty": 1,
+        "undeclared_db.flights: object": 1,
+        "undeclared_db.flights: ID": 1,
+    }
+    world.counts.clear()
+    world.write({"id": 5, "lists": ["x"]}, {"id": 6, "lists": [None, "y"]})
+    assert [row["lists"] for row in world.rows() if row["id"] == 6] == [[None, "y"]]
+    assert not [name for name in world.counts if "undeclared" in name]
+
+
 @pytest.mark.parametrize("first", [{"id": 0}, None])
 def test_names_that_a_table_or_its_readers_do_not_take_are_no_columns(
     tmp_path: Path, first: object
