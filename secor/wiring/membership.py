@@ -7,10 +7,12 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from secor.adapters.kafka import KafkaLedger, KafkaSource
 from secor.adapters.kafka.agreement import Uses
 from secor.config.model import Config
+from secor.config.stores import LocalStore
 from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
 from secor.service.monitoring.servers import BROKERS, ZOOKEEPER
@@ -20,6 +22,9 @@ from secor.wiring.clients import kafka_options, zookeeper_ledger
 
 Stalled = Callable[[TopicPartition, int, int, float, str], None]
 """Told of a fetch that begins anew: where, from and to which offset, seconds, and why."""
+
+_OWN_SERVERS = (*(".amazonaws.com", ".amazonaws.com.cn", ".googleapis.com", ".core.windows.net"),)
+"""Endings of hosts at which a bucket's name is the only one of its kind."""
 
 RELEASE_WAIT = 30.0
 """Most seconds that a revocation waits for uploads in work."""
@@ -50,11 +55,11 @@ def join(config: Config, ask: Doing, stalled: Stalled | None = None) -> Iterator
         # What is refused from the start is a mistake, and told before anything is read.
         ledger.check()
         ask(BROKERS)
-        with closing(_source(config, stalled)) as source:
+        with closing(_source(config, stalled, ledger.id)) as source:
             yield Membership(source, ledger)
 
 
-def _source(config: Config, stalled: Stalled | None) -> KafkaSource:
+def _source(config: Config, stalled: Stalled | None, ledger_id: str | None = None) -> KafkaSource:
     kafka = config.kafka
     return KafkaSource(
         kafka_options(config),
@@ -76,15 +81,15 @@ def _source(config: Config, stalled: Stalled | None) -> KafkaSource:
         group_instance_id=kafka.group_instance_id,
         release_wait=RELEASE_WAIT if _waits_for_release(config) else 0.0,
         stalled=stalled,
-        uses=uses_of(config),
+        uses=uses_of(config, ledger_id),
     )
 
 
-def uses_of(config: Config) -> Uses:
+def uses_of(config: Config, ledger_id: str | None = None) -> Uses:
     """Return what the members of a group must not differ in, and what is only worth a warning.
 
-    Neither the way to a store nor the rights count: an endpoint may be a mirror, or another name
-    of the same servers.
+    ``ledger_id`` is the id that a ledger in ZooKeeper keeps.  Rights do not count, and the way to
+    a store is worth a warning: an endpoint may be another name of the same servers.
     """
     ledger, servers = "kafka", tuple[str, ...]()
     if config.ledger.kind == "zookeeper":
@@ -101,6 +106,8 @@ def uses_of(config: Config) -> Uses:
         servers=servers,
         store=store_of(config),
         objects=objects,
+        ledger_id=ledger_id,
+        address=address_of(config),
     )
 
 
@@ -109,6 +116,23 @@ def store_of(config: Config) -> str:
     store = config.store
     local = store.local.directory if store.kind == "local" else None
     return f"{store.kind}://{store.place if local is None else local.absolute()}"
+
+
+def address_of(config: Config) -> str:
+    """Return where the store is reached, in one form; empty for a cloud's own servers.
+
+    There the name of a bucket is enough, whatever the region and the kind of endpoint.
+    """
+    section = config.store.chosen
+    url = None if isinstance(section, LocalStore) else section.endpoint_url
+    if url is None:
+        return ""
+    parts = urlsplit(url)
+    host, port = (parts.hostname or "").rstrip("."), parts.port
+    if host.endswith(_OWN_SERVERS):
+        return ""
+    usual = {"http": 80, "https": 443}.get(parts.scheme)
+    return f"{host}:{port}" if port not in (None, usual) else host
 
 
 def _waits_for_release(config: Config) -> bool:

@@ -24,9 +24,13 @@ MARK = b"\x00secor-uses\x00"
 class Uses:
     """Ledger and store of a process: the members of a group must not differ in them.
 
-    ``servers`` are addresses of the ledger's own servers, empty where it is in Kafka: two lists
-    are of one ensemble if they share an address.  ``ledger`` is its kind and path, ``store`` its
-    kind and bucket.  ``objects`` may differ while an upgrade goes on.
+    ``ledger`` is its kind and path.  ``ledger_id`` is the id that it keeps itself, whatever its
+    address; None where it is in Kafka (whoever meets in a group is in one cluster) and from
+    earlier versions.  Then ``servers`` are compared, the addresses of the ledger's own servers:
+    two lists are of one ensemble if they share an address.  ``store`` is its kind and bucket.
+    ``address`` is where it is reached (None: not said); it may differ, for a server has other names
+    and mirrors.
+    ``objects`` may differ while an upgrade goes on.
     """
 
     process: str
@@ -34,18 +38,27 @@ class Uses:
     servers: tuple[str, ...]
     store: str
     objects: str
+    ledger_id: str | None = None
+    address: str | None = None
 
     def differences(self, other: Uses) -> list[str]:
         """Return in which keys of the configuration the other one must not differ, and does."""
         differing = []
         if self.ledger != other.ledger:
             differing.append(f"ledger: {self.ledger}, not {other.ledger}")
-        elif self.servers != other.servers and not set(self.servers) & set(other.servers):
+        elif self._servers_differ(other):
             own, others = ", ".join(self.servers), ", ".join(other.servers)
+            if set(self.servers) & set(other.servers):
+                others += f", but another ledger there (its id is {other.ledger_id})"
             differing.append(f"ledger.zookeeper.hosts: {own}, not {others}")
         if self.store != other.store:
             differing.append(f"store: {self.store}, not {other.store}")
         return differing
+
+    def _servers_differ(self, other: Uses) -> bool:
+        if self.ledger_id is not None and other.ledger_id is not None:
+            return self.ledger_id != other.ledger_id
+        return self.servers != other.servers and not set(self.servers) & set(other.servers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,9 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Answer to a member, by the one that shares the partitions out; ``objects`` are all kinds.
+    """Answer to a member, by the one that shares the partitions out.
+
+    ``objects`` are all kinds of them, ``addresses`` all addresses of the store.
 
     ``agreed`` is what the group uses; None where it cannot be known: nobody has read yet, and
     the members differ without a majority.  ``about`` is what the member had said; None where
@@ -79,6 +94,7 @@ class Verdict:
     refused: bool
     objects: tuple[str, ...] = ()
     about: Uses | None = None
+    addresses: tuple[str, ...] = ()
 
     def is_about(self, uses: Uses) -> bool:
         """Tell whether it answers a member that uses this.
@@ -118,12 +134,15 @@ def verdicts(statements: Mapping[str, Statement]) -> dict[str, Verdict]:
         return {}
     agreed = decide(statements.values())
     objects = tuple(sorted({statement.uses.objects for statement in statements.values()}))
+    known = {statement.uses.address for statement in statements.values()} - {None}
+    addresses = tuple(sorted(map(str, known)))
     return {
         member: Verdict(
             agreed,
             agreed is None or bool(agreed.differences(statement.uses)),
             objects,
             statement.uses,
+            addresses,
         )
         for member, statement in statements.items()
     }
@@ -154,6 +173,7 @@ def verdict_of(said: bytes) -> Verdict | None:
             bool(content["refused"]),
             tuple(map(str, content["objects"])),
             None if about is None else _uses(about),
+            tuple(map(str, content.get("addresses", ()))),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
@@ -164,7 +184,13 @@ def _uses(content: Mapping[str, object]) -> Uses:
     if not isinstance(servers, list):
         raise TypeError(f"servers: {servers!r}")
     texts = {name: str(content[name]) for name in ("process", "ledger", "store", "objects")}
-    return Uses(servers=tuple(map(str, servers)), **texts)
+    ledger_id, address = content.get("ledger_id"), content.get("address")
+    return Uses(
+        servers=tuple(map(str, servers)),
+        ledger_id=None if ledger_id is None else str(ledger_id),
+        address=None if address is None else str(address),
+        **texts,
+    )
 
 
 def refusal(group: str, uses: Uses, verdict: Verdict) -> ConfigurationError:

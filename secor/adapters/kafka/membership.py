@@ -85,6 +85,7 @@ class Membership(insides.AsyncConsumerRebalanceListener):
         self._statement = None if uses is None else Statement(uses)
         self._refused = refused
         self._objects: tuple[str, ...] = ()
+        self._addresses: tuple[str, ...] = ()
         self._not_judged = False
         self.assignor = _watched(strategy, self)
 
@@ -161,6 +162,15 @@ class Membership(insides.AsyncConsumerRebalanceListener):
                 " and ".join(verdict.objects),
             )
         self._objects = verdict.objects
+        if len(verdict.addresses) > 1 and verdict.addresses != self._addresses:
+            _log.warning(
+                "group %s: its processes reach %s at %s: if these are not one store by other names,"
+                " its objects are spread over several, and nobody finds what another one has begun",
+                self._group,
+                uses.store,
+                " and at ".join(address or "its usual address" for address in verdict.addresses),
+            )
+        self._addresses = verdict.addresses
 
     # ------------------------------------------------------ the client's calls
 

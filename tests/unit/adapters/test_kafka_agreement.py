@@ -52,6 +52,32 @@ def test_ledger_and_store_must_not_differ(change: dict[str, Any], differs: list[
     assert ZOOKEEPER.differences(replace(ZOOKEEPER, **change)) == differs
 
 
+WITH_ID = replace(ZOOKEEPER, ledger_id="0123")
+
+
+@pytest.mark.parametrize(
+    ("change", "differs"),
+    [
+        ({"servers": ("10.0.0.1:2181",)}, []),  # other names of the same servers
+        ({"servers": ("10.0.0.1:2181",), "ledger_id": None}, ["zk-1:2181, zk-2:2181, not 10.0.0"]),
+        ({"ledger_id": None}, []),
+        ({"servers": ("10.0.0.1:2181",), "ledger_id": "4567"}, ["zk-1:2181, zk-2:2181, not 10"]),
+        (
+            {"ledger_id": "4567"},
+            ["zk-1:2181, zk-2:2181, but another ledger there (its id is 4567)"],
+        ),
+    ],
+)
+def test_ensembles_are_told_apart_by_the_id_of_the_ledger(
+    change: dict[str, Any], differs: list[str]
+) -> None:
+    """Two of them may be at one address: ``localhost`` on two hosts."""
+    differences = WITH_ID.differences(replace(WITH_ID, **change))
+    assert len(differences) == len(differs)
+    for difference, expected in zip(differences, differs, strict=True):
+        assert expected in difference
+
+
 SECOND = replace(ZOOKEEPER, process="host-4")
 
 
@@ -76,7 +102,7 @@ def test_what_is_said_comes_back_and_anything_else_says_nothing() -> None:
     statement = Statement(ZOOKEEPER, 7)
     own, said = split(b"abc" + statement.encode())
     assert (own, said and statement_of(said)) == (b"abc", statement)
-    verdict = Verdict(ZOOKEEPER, True, ("jsonl", "seq"), KAFKA)
+    verdict = Verdict(WITH_ID, True, ("jsonl", "seq"), KAFKA, ("minio:9000",))
     _, said = split(verdict.encode())
     assert said is not None
     assert verdict_of(said) == verdict
@@ -196,3 +222,19 @@ def test_other_objects_are_a_warning_once(caplog: pytest.LogCaptureFixture) -> N
     warnings = [it.getMessage() for it in caplog.records if it.levelname == "WARNING"]
     assert len(warnings) == 2, "one a process"
     assert "jsonl and seq" in warnings[0]
+
+
+def test_another_address_of_the_store_is_a_warning_once(caplog: pytest.LogCaptureFixture) -> None:
+    """It may be another name of the same servers, or another store with a bucket of that name."""
+    group = Group(
+        "cooperative-sticky",
+        replace(ZOOKEEPER, address="minio-1:9000"),
+        replace(SECOND, address=""),
+        replace(SECOND, process="of an earlier version", address=None),
+    )
+    group.rebalance("m0")
+    group.rebalance("m0")
+    assert not any(group.failures.values())
+    warnings = [it.getMessage() for it in caplog.records if it.levelname == "WARNING"]
+    assert len(warnings) == 3, "one a process"
+    assert "s3://b at its usual address and at minio-1:9000" in warnings[0]

@@ -23,6 +23,8 @@ class Made:
         self.settings = settings
         self.closed = False
 
+    id = "0123"
+
     def check(self) -> None:
         assert not self.closed
 
@@ -67,6 +69,7 @@ def test_a_lock_in_zookeeper_needs_no_waiting() -> None:
     source, ledger = joined("zookeeper")
     assert source.settings["release_wait"] == 0.0
     assert ledger.closed
+    assert cast(Any, source.settings["uses"]).ledger_id == "0123"
 
 
 @pytest.mark.parametrize("where", ["policy", "topics"])
@@ -107,3 +110,30 @@ def test_the_group_is_told_which_ledger_and_store_are_used(
     said = membership.uses_of(made)
     assert (said.ledger, said.servers) == uses
     assert said.store == "local:///nowhere"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "address"),
+    [
+        (None, ""),
+        ("https://s3.eu-west-1.amazonaws.com", ""),
+        ("https://bucket.vpce-1a2b.s3.eu-west-1.vpce.amazonaws.com", ""),
+        ("https://s3.cn-north-1.amazonaws.com.cn/", ""),
+        ("https://MinIO.example:443/", "minio.example"),
+        ("https://minio.example", "minio.example"),
+        ("http://minio.example:80", "minio.example"),
+        ("http://minio.example:9000/", "minio.example:9000"),
+        ("https://amazonaws.com.example", "amazonaws.com.example"),
+    ],
+)
+def test_the_address_of_a_store_has_one_form(endpoint: str | None, address: str) -> None:
+    s3: dict[str, Any] = {"bucket": "b", "region": "eu-west-1"}
+    made, faults = validate(
+        {
+            "group": {"name": "g"},
+            "kafka": {"bootstrap_servers": ["127.0.0.1:1"], "topics": ["clicks"]},
+            "store": {"s3": s3 if endpoint is None else {**s3, "endpoint_url": endpoint}},
+        }
+    )
+    assert made is not None, faults
+    assert membership.uses_of(made).address == address
