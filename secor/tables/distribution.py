@@ -158,7 +158,7 @@ def finish(fitted: Sequence[TableWork]) -> list[Part]:
         if changes is not None and changes.settings.mode != "insert":
             bad = {**missing_keys(table.fitted.rows, changes.key), **bad}
         if table.operation != DELETE:
-            bad = {**table.version.partitioning.refused(table.fitted.rows), **bad}
+            bad = {**table.version.refused(table.fitted.rows), **bad}
         name = table.version.table.identifier
         rows = table.rows
         table.work.fail("schema", {int(rows[at]): f"{name}: {why}" for at, why in bad.items()})

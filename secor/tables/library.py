@@ -38,11 +38,26 @@ class Partitioning(Protocol):
         """
 
 
+@dataclass(slots=True)
+class FloatStatistics:
+    """The numbers of one column of a file; ``least`` and ``greatest`` leave NaN out."""
+
+    nulls: int = 0
+    nans: int = 0
+    least: float | None = None
+    greatest: float | None = None
+
+
 class ParquetStatistics(Protocol):
     """Reads what a table keeps of a file's columns out of its footer."""
 
-    def __call__(self, footer: pq.FileMetaData) -> Statistics:
-        """Return sizes, counts and bounds by field id."""
+    def __call__(
+        self, footer: pq.FileMetaData, floats: Mapping[int, FloatStatistics]
+    ) -> Statistics:
+        """Return sizes, counts and bounds by field id.
+
+        The footer has none of columns of floating-point numbers; ``floats`` has, by field id.
+        """
 
 
 class TableLibrary(Protocol):

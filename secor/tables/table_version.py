@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
 from secor.core.ports import LogFormat
+from secor.formats.typed.orc import refused_times
 from secor.formats.typed.time_limits import timestamp_limits
 from secor.tables.catalog import (
     FIELD_ID,
@@ -93,6 +94,16 @@ class TableVersion:
             f":{self.settings.evolve}:{self.rows.identity}:{self.data_format.identity}:{self.root}"
             f":{sorted(map(str, self.declined))}{changes}"
         )
+
+    def refused(self, rows: pa.StructArray) -> Mapping[int, str]:
+        """Return why rows cannot be in the table so that all readers find them.
+
+        Columns that ``rows`` lack have no faults.
+        """
+        refused = self.partitioning.refused(rows)
+        if isinstance(self.data_format, OrcDataFormat):
+            refused = {**refused, **refused_times(rows)}
+        return refused
 
 
 def open_version(
@@ -205,7 +216,7 @@ def _changes_format(
 ) -> ParquetDataFormat:
     options = library.parquet_options({})
     return ParquetDataFormat(
-        staged_schema(columns), options, lambda _: Statistics(), settings.row_group_rows
+        staged_schema(columns), options, lambda *_: Statistics(), settings.row_group_rows
     )
 
 

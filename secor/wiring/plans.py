@@ -206,6 +206,7 @@ def _parser(
     *,
     limited: bool,
 ) -> Parser:
+    from secor.formats.typed.orc import refused_times
     from secor.formats.typed.time_limits import timestamp_limits
     from secor.wiring.parsers import pipeline_for
 
@@ -220,6 +221,7 @@ def _parser(
         origin="_topic" in columns or "_partition" in columns,
         columns=_stored_columns(settings.output),
         timestamp_faults=limits.faults if typed and "_timestamp" in columns else None,
+        row_faults=refused_times if settings.output.format == "orc" else None,
         count=count,
         limited=limited,
     )

@@ -6,6 +6,8 @@ from tests.mutants.mutant import Mutant
 
 UNIT = ("tests/unit/tables",)
 TABLES = (*UNIT, "tests/simulation/test_tables.py")
+FOUND = ("tests/unit/tables/test_rows_are_found.py",)
+FOUND_BY_SPARK = ("tests/spark/test_rows_are_found.py",)
 ICEBERG = ("tests/unit/adapters/test_iceberg_commits.py",)
 
 SELECTION = "secor/tables/selection.py"
@@ -569,5 +571,47 @@ TABLE_MUTANTS = (
         "        self._note(committed)\n",
         "",
         ("tests/unit/tables/test_hudi_commits.py",),
+    ),
+    Mutant(
+        "a row group without bounds leaves the file those of the others",
+        "secor/adapters/iceberg/parquet_statistics.py",
+        "        if nulls != chunk.num_values:\n",
+        "        if False:\n",
+        FOUND,
+    ),
+    Mutant(
+        "a file with NaN has bounds",
+        "secor/adapters/iceberg/parquet_statistics.py",
+        "    if of_file.nans:\n",
+        "    if False:\n",
+        FOUND,
+    ),
+    Mutant(
+        "a value that its partition's transform takes out of range is stored",
+        "secor/adapters/iceberg/library.py",
+        "            refused.update(limits.faults(rows))\n",
+        "            limits.faults(rows)\n",
+        FOUND,
+    ),
+    Mutant(
+        "decimals in Avro are computed with 28 digits",
+        "secor/tables/files/avro_rows.py",
+        "_unscaled(value).to_bytes",
+        "int(value.scaleb(kind.scale)).to_bytes",
+        ("tests/unit/formats/test_digits.py", *FOUND_BY_SPARK),
+    ),
+    Mutant(
+        "ORC files have a row index that Java compares in another order",
+        "secor/tables/files/orc.py",
+        "            row_index_stride=NO_ROW_INDEX,\n",
+        "",
+        ("tests/unit/tables/test_orc_times.py", *FOUND_BY_SPARK),
+    ),
+    Mutant(
+        "ORC files have times that Spark reads a second earlier",
+        "secor/tables/table_version.py",
+        "            refused = {**refused, **refused_times(rows)}\n",
+        "            pass\n",
+        ("tests/unit/tables/test_orc_times.py", *FOUND_BY_SPARK),
     ),
 )

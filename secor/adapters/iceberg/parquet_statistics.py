@@ -33,7 +33,7 @@ from pyiceberg.types import (
 )
 from pyiceberg.utils.truncate import truncate_upper_bound_binary_string
 
-from secor.tables.library import ParquetStatistics
+from secor.tables.library import FloatStatistics, ParquetStatistics
 from secor.tables.manifest import Statistics
 
 _PACKED: Mapping[type[PrimitiveType], str] = {
@@ -71,6 +71,7 @@ class _ColumnTotals:
     sizes: dict[int, int] = field(default_factory=dict)
     values: dict[int, int] = field(default_factory=dict)
     nulls: dict[int, int] = field(default_factory=dict)
+    nans: dict[int, int] = field(default_factory=dict)
     least: dict[int, Any] = field(default_factory=dict)
     greatest: dict[int, Any] = field(default_factory=dict)
     offsets: list[int] = field(default_factory=list)
@@ -86,8 +87,12 @@ def parquet_statistics(
     columns = {path: _column(plan[field_id]) for path, field_id in ids.items()}
     by_id = {column.field_id: column for column in columns.values()}
 
-    def statistics(footer: pq.FileMetaData) -> Statistics:
-        return _statistics(_read(footer, columns), by_id)
+    def statistics(footer: pq.FileMetaData, floats: Mapping[int, FloatStatistics]) -> Statistics:
+        totals = _read(footer, columns)
+        for key, of_file in floats.items():
+            if by_id[key].counts:
+                _add_floats(totals, by_id[key], of_file)
+        return _statistics(totals, by_id)
 
     return statistics
 
@@ -198,6 +203,18 @@ def _add_statistics(totals: _ColumnTotals, column: _Column, chunk: pq.ColumnChun
     totals.greatest[key] = max(totals.greatest.get(key, greatest), greatest)
 
 
+def _add_floats(totals: _ColumnTotals, column: _Column, of_file: FloatStatistics) -> None:
+    key = column.field_id
+    totals.nulls[key] = of_file.nulls
+    totals.without_nulls.discard(key)
+    if of_file.nans:
+        return
+    totals.nans[key] = 0
+    if column.lower is not None and of_file.least is not None:
+        totals.least[key], totals.greatest[key] = of_file.least, of_file.greatest
+        totals.without_bounds.discard(key)
+
+
 def _statistics(totals: _ColumnTotals, columns: Mapping[int, _Column]) -> Statistics:
     lower, upper = {}, {}
     for key, least in totals.least.items():
@@ -215,6 +232,7 @@ def _statistics(totals: _ColumnTotals, columns: Mapping[int, _Column]) -> Statis
         column_sizes=totals.sizes,
         value_counts=totals.values,
         null_value_counts=nulls,
+        nan_value_counts=totals.nans,
         lower_bounds=lower,
         upper_bounds=upper,
         split_offsets=tuple(sorted(totals.offsets)),

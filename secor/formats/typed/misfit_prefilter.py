@@ -75,15 +75,15 @@ def _find_nested(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths | No
         return np.logical_or.reduce(parts) if parts else np.zeros(len(array), dtype=bool)
     if is_list(array.type) and is_list(kind):
         items, marked = flatten(array), is_mixed(array.type.value_field)
-        return _holders(array, _suspects(items, kind.value_type, marked, exact))
+        return holders(array, _suspects(items, kind.value_type, marked, exact))
     if pa.types.is_map(array.type) and pa.types.is_map(kind):
         lists, flat = entries(array)
         marked = is_mixed(array.type.item_field)
-        return _holders(lists, _suspects(flat.field(1), kind.item_type, marked, exact))
+        return holders(lists, _suspects(flat.field(1), kind.item_type, marked, exact))
     return None
 
 
-def _holders(lists: pa.Array, items: Truths) -> Truths:
+def holders(lists: pa.Array, items: Truths) -> Truths:
     """Tell which lists have something of what was found in their values."""
     holding = np.zeros(len(lists), dtype=bool)
     holding[pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)[items]] = True

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
@@ -16,17 +17,27 @@ from secor.core.ports import Sink
 from secor.formats.python_file import Output
 from secor.formats.typed import metadata
 from secor.formats.typed.descriptions import LONGEST_INTEGER
-from secor.formats.typed.nested_arrays import text_of
+from secor.formats.typed.misfit_prefilter import Truths, holders
+from secor.formats.typed.nested_arrays import any_leaf, children, entries, flatten, is_list, text_of
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
+from secor.formats.typed.time_limits import EARLY_FRACTION, SECOND, is_early_fraction
 from secor.formats.typed.writer import Shape, TypedWriter
 
 CODECS: Mapping[str, str] = MappingProxyType(
     {"zstd": "zstd", "none": "uncompressed", "gzip": "zlib", "snappy": "snappy", "lz4": "lz4"}
 )
 
-VERSION = 2
+VERSION = 3
 """Of the writer: grows when it writes other bytes for the same settings."""
+
+NO_ROW_INDEX = 1 << 32
+"""The stride of a row index that makes readers see none: the file's footer has 32 bits for it.
+
+Java's library compares a filter with the bounds of a row index as Java's strings, that is by
+UTF-16, and the bounds are those by UTF-8.  Where a text begins with one of U+E000 to U+FFFF (such
+as full-width letters) and another with an emoji, rows are not found.  Arrow's writer takes no 0.
+"""
 
 ROWS_READ = 8192
 
@@ -82,6 +93,35 @@ class OrcFormat:
             raise CorruptFile(f"{name}: is no whole ORC file: {error}") from error
 
 
+def refused_times(rows: pa.StructArray) -> Mapping[int, str]:
+    """Return why rows cannot be in an ORC file: for times that its readers do not agree on.
+
+    Arrow writes a time before 1970 with a fraction of a second as a negative fraction, from which
+    Java's library, and so Spark, makes a time that is a second earlier.
+    """
+    refused: dict[int, str] = {}
+    for top, column in children(rows):
+        early = _early_fractions(column)
+        reason = f"{top.name}: {EARLY_FRACTION}"
+        refused = dict.fromkeys(np.flatnonzero(early).tolist(), reason) | refused
+    return refused
+
+
+def _early_fractions(array: pa.Array) -> Truths:
+    """Tell which rows have a time that ORC's readers do not agree on, at any level."""
+    kind = array.type
+    if not any_leaf(kind, pa.types.is_timestamp):
+        return np.zeros(len(array), dtype=bool)
+    if pa.types.is_struct(kind):
+        return np.logical_or.reduce([_early_fractions(column) for _, column in children(array)])
+    if is_list(kind):
+        return holders(array, _early_fractions(flatten(array)))
+    if pa.types.is_map(kind):
+        lists, flat = entries(array)
+        return holders(lists, _early_fractions(flat))
+    return is_early_fraction(array.view(pa.int64()), SECOND[kind.unit])
+
+
 def _leaf(array: pa.Array) -> pa.Array:
     kind = array.type
     if pa.types.is_dictionary(kind):
@@ -113,6 +153,7 @@ class _File:
             batch_size=log_format.stripe_rows,
             stripe_size=1,
             compression=CODECS[log_format.codec],
+            row_index_stride=NO_ROW_INDEX,
         )
 
     def write(self, group: pa.RecordBatch) -> None:

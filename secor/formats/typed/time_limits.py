@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -75,6 +77,7 @@ class TimestampLimits:
     least: int
     greatest: int
     years: str
+    fractions_before_1970: bool = True
 
     def faults(self, timestamps: pa.Array, *, required: bool = False) -> dict[int, str]:
         """Return why timestamps cannot be stored, by row; missing ones only if ``required``."""
@@ -84,25 +87,41 @@ class TimestampLimits:
             faults = dict.fromkeys(missing, "Kafka's timestamp is missing, and _timestamp required")
         span = pc.min_max(timestamps)
         least, greatest = span["min"].as_py(), span["max"].as_py()
-        if least is None or (self.least <= least and greatest <= self.greatest):
+        if least is None:
             return faults
-        outside = pc.or_(
-            pc.less(timestamps, self.least), pc.greater(timestamps, self.greatest)
-        ).fill_null(False)
-        for row in pc.indices_nonzero(outside).to_pylist():
-            faults[row] = (
-                f"Kafka's timestamp {timestamps[row].as_py()} is no time in milliseconds of the"
-                f" years {self.years}, which the column _timestamp holds"
-            )
+        if least < self.least or greatest > self.greatest:
+            outside = pc.or_(
+                pc.less(timestamps, self.least), pc.greater(timestamps, self.greatest)
+            ).fill_null(False)
+            for row in pc.indices_nonzero(outside).to_pylist():
+                faults[row] = (
+                    f"Kafka's timestamp {timestamps[row].as_py()} is no time in milliseconds of the"
+                    f" years {self.years}, which the column _timestamp holds"
+                )
+        if least < 0 and not self.fractions_before_1970:
+            early = np.flatnonzero(is_early_fraction(timestamps, SECOND["ms"]))
+            faults |= dict.fromkeys(early.tolist(), f"Kafka's timestamp {EARLY_FRACTION}")
         return faults
+
+
+EARLY_FRACTION = (
+    "is a time before 1970 with a fraction of a second, which readers of ORC take for one a second"
+    " earlier: use Parquet"
+)
+
+
+def is_early_fraction(counts: pa.Array, second: int) -> npt.NDArray[np.bool_]:
+    """Tell which counts since 1970 are negative and no whole seconds."""
+    values = counts.fill_null(0).to_numpy(zero_copy_only=False)
+    return (values < 0) & (values % second != 0)
 
 
 CALENDAR = TimestampLimits(FIRST_DAY * DAY * 1000, END_DAY * DAY * 1000 - 1, "1 to 9999")
 
-NANOSECONDS = TimestampLimits(-9_223_372_036_854, 9_223_372_036_854, "1678 to 2261")
+ORC = TimestampLimits(-9_223_372_036_854, 9_223_372_036_854, "1678 to 2261", False)
 """Arrow reads ORC's times as nanoseconds, and a file with others not at all."""
 
 
 def timestamp_limits(file_format: str) -> TimestampLimits:
     """Return the limits of ``_timestamp`` in files of a format."""
-    return NANOSECONDS if file_format == "orc" else CALENDAR
+    return ORC if file_format == "orc" else CALENDAR

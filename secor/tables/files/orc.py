@@ -19,14 +19,14 @@ from secor.core.errors import ConfigurationError
 from secor.core.ports import Sink
 from secor.formats.python_file import Output
 from secor.formats.typed.nested_arrays import is_list
-from secor.formats.typed.orc import OrcFormat
+from secor.formats.typed.orc import NO_ROW_INDEX, OrcFormat
 from secor.tables.catalog import FIELD_ID
 from secor.tables.column_names import is_uuid
 from secor.tables.files.data_file_writer import DataFileWriter
 from secor.tables.files.statistics import ColumnCounts
 from secor.tables.manifest import Statistics
 
-VERSION = 1
+VERSION = 2
 """Of the writer: grows when it writes other bytes for the same settings."""
 
 CODEC_PROPERTY = "write.orc.compression-codec"
@@ -95,6 +95,7 @@ class _OrcFile:
             batch_size=data_format.group_rows,
             stripe_size=1,
             compression=CODECS[data_format.codec],
+            row_index_stride=NO_ROW_INDEX,
         )
 
     def write(self, group: pa.Table) -> None:

@@ -12,12 +12,14 @@ import pyarrow.parquet as pq
 
 from secor.core.ports import Sink
 from secor.formats.python_file import BUFFER_BYTES, Output
+from secor.formats.typed.nested_arrays import any_leaf, is_list
 from secor.formats.typed.parquet import TypedParquetFormat
 from secor.tables.files.data_file_writer import DataFileWriter
+from secor.tables.files.statistics import FloatCounts
 from secor.tables.library import ParquetStatistics
 from secor.tables.manifest import Statistics
 
-VERSION = 1
+VERSION = 2
 """Of the writer: grows when it writes other bytes for the same settings."""
 
 
@@ -62,15 +64,17 @@ class _ParquetFile:
         # The library writes a column in several pieces of some bytes each.
         self._buffer = pa.BufferedOutputStream(pa.PythonFile(self._output, mode="w"), BUFFER_BYTES)
         self._statistics = data_format.statistics
+        self._floats = FloatCounts(data_format.columns)
         self._writer = pq.ParquetWriter(
             self._buffer,
             data_format.columns,
             store_decimal_as_integer=True,
-            **data_format.options,
+            **{**data_format.options, **_without_bounds_of_floats(data_format.columns)},
         )
 
     def write(self, group: pa.Table) -> None:
         """Write one row group."""
+        self._floats.add(group)
         self._writer.write_table(group, row_group_size=group.num_rows)
         self._buffer.flush()  # the file's size on disk says when its batch is large enough
 
@@ -78,8 +82,34 @@ class _ParquetFile:
         """Write the footer."""
         self._writer.close()
         self._buffer.flush()
-        return self._statistics(self._writer.writer.metadata)
+        return self._statistics(self._writer.writer.metadata, self._floats.by_id)
 
     def discard(self) -> None:
         """Let nothing more reach the sink."""
         self._output.discard()
+
+
+def _without_bounds_of_floats(columns: pa.Schema) -> Mapping[str, Any]:
+    """Return the option by which row groups have no bounds of floating-point numbers.
+
+    Such bounds leave NaN out, and engines for which NaN is a value, above all others, pass over
+    row groups by them: DuckDB finds NaN neither by ``=`` nor by ``>=``.
+    """
+    if not any_leaf(pa.struct(list(columns)), pa.types.is_floating):
+        return {}
+    leaves = [leaf for field in columns for leaf in _leaves(field.name, field.type)]
+    return {"write_statistics": [path for path, kind in leaves if not pa.types.is_floating(kind)]}
+
+
+def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """Give the columns of a Parquet file by their paths."""
+    if pa.types.is_struct(kind):
+        for field in kind.fields:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    elif is_list(kind):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", kind.key_type)
+        yield from _leaves(f"{path}.key_value.value", kind.item_type)
+    else:
+        yield path, kind
