@@ -19,6 +19,10 @@ import pyarrow as pa
 MIXED = {b"secor.encoding": b"json"}
 """Of a string field that holds such text."""
 
+DECLARED = {b"secor.type": b"declared"}
+"""Of a field of doubles whose messages' schema says so: it is no column of integers, even if its
+values have no fraction yet."""
+
 _BYTES = "\udcff"
 """In front of bytes in base64: no text of a message has half of a surrogate pair."""
 
@@ -86,6 +90,17 @@ def _is_kept(text: str, value: float) -> bool:
 def is_mixed(field: pa.Field) -> bool:
     """Tell whether a field holds such text, by its type or by a decoder's metadata."""
     return isinstance(field.type, pa.JsonType) or MIXED.items() <= (field.metadata or {}).items()
+
+
+def is_declared(field: pa.Field) -> bool:
+    """Tell whether a field's type is that of its messages' schema, by a decoder's metadata."""
+    return DECLARED.items() <= (field.metadata or {}).items()
+
+
+def schema_field(name: str, kind: pa.DataType, *, text: bool = False) -> pa.Field:
+    """Return the field that a message's schema describes; ``text``: it is JSON text."""
+    metadata = MIXED if text else DECLARED if pa.types.is_floating(kind) else None
+    return pa.field(name, kind, metadata=metadata)
 
 
 def dumps(value: Any) -> str:

@@ -3,7 +3,7 @@
 The result is a function of the values alone.  How a decoder typed them depends on what else
 was in the chunk, so a column counts only for what its own values show: a field without any
 value has no type, doubles without any fraction are integers, JSON text of several kinds is
-parsed and typed again.
+parsed and typed again.  Only doubles of a message's own schema stay doubles.
 
 | seen | and | gives |
 |---|---|---|
@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.core.variant_json import LongNumber, dumps, is_mixed, loads
+from secor.core.variant_json import LongNumber, dumps, is_declared, is_mixed, loads
 from secor.formats.typed.descriptions import MOST_DIGITS
 from secor.formats.typed.nested_arrays import (
     JSON,
@@ -53,31 +53,38 @@ UNITS = ("s", "ms", "us", "ns")
 INT64 = range(-(1 << 63), 1 << 63)
 
 
-def observe(array: pa.Array, *, marked: bool = False) -> pa.Array:
-    """Return the column typed by its own values; ``marked`` says that it is JSON text.
+def observe(array: pa.Array, *, marked: bool = False, declared: bool = False) -> pa.Array:
+    """Return the column typed by its own values; ``marked`` says that it is JSON text, and
+    ``declared`` that its messages' schema says that it is doubles.
 
     Struct fields are in the order of the column, those without a value left out.
     """
     kind = array.type
     if array.null_count == len(array):
         return pa.nulls(len(array))
+    if declared:
+        return array.cast(pa.float64())
     if marked or is_json(kind):
         return typed(_parse_json(array))
     if pa.types.is_struct(kind):
         return _struct(array)
     if is_list(kind):
-        values = observe(flatten(array), marked=is_mixed(kind.value_field))
+        values = _observe_field(kind.value_field, flatten(array))
         return list_of(values, pa.field("item", values.type), array)
     if pa.types.is_map(kind):
         lists, flat = entries(array)
-        items = observe(flat.field(1), marked=is_mixed(kind.item_field))
+        items = _observe_field(kind.item_field, flat.field(1))
         return map_of(flat.field(0).cast(pa.string()), items, lists)
     return _scalar(array)
 
 
+def _observe_field(field: pa.Field, array: pa.Array) -> pa.Array:
+    return observe(array, marked=is_mixed(field), declared=is_declared(field))
+
+
 def _struct(array: pa.StructArray) -> pa.StructArray:
     columns = [
-        (field.name, observe(column, marked=is_mixed(field)))
+        (field.name, _observe_field(field, column))
         for field, column in children(array)
         if column.null_count < len(column)
     ]

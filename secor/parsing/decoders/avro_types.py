@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
-from secor.core.variant_json import MIXED, dumps
+from secor.core.variant_json import dumps, schema_field
 from secor.parsing.decoders.columns import MOST_FIELDS, decimal_of
 
 Convert = Callable[[Any], Any]
@@ -58,7 +58,7 @@ class Column:
 
     def field(self, name: str) -> pa.Field:
         """Return it as the field of a struct, list or map."""
-        return pa.field(name, self.type, metadata=MIXED if self.text else None)
+        return schema_field(name, self.type, text=self.text)
 
 
 AS_TEXT = Column(pa.string(), dumps, True)
@@ -135,7 +135,7 @@ class Planner:
         return Column(pa.list_(item.field("item")), convert)
 
     def _map(self, value: Column) -> Column:
-        kind = pa.map_(pa.string(), value.field("value"))
+        kind = pa.map_(pa.string(), schema_field("value", value.type))
         return Column(kind, _in_map(value.convert) if value.convert else None)
 
     def _union(self, branches: Sequence[Any], space: str) -> Column:

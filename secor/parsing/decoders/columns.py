@@ -270,14 +270,21 @@ def _lists(values: Sequence[Any], node: Node | None) -> pa.Array:
 def build_typed(objects: list[Any], kind: pa.DataType, bad: dict[int, str]) -> pa.StructArray:
     """Build rows of a known struct type; a message that does not fit is added to ``bad``."""
     try:
-        return pa.array(objects, kind)
+        return _with_metadata(pa.array(objects, kind), kind)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         for row, item in enumerate(objects):
             reason = _misfit(item, kind)
             if reason is not None:
                 bad[row] = reason
                 objects[row] = None
-    return pa.array(objects, kind)
+    return _with_metadata(pa.array(objects, kind), kind)
+
+
+def _with_metadata(rows: pa.StructArray, kind: pa.DataType) -> pa.StructArray:
+    """Return rows with all metadata of their type: Arrow's builders lose those in maps."""
+    if rows.type.equals(kind, check_metadata=True):
+        return rows
+    return pa.Array._import_from_c_capsule(kind.__arrow_c_schema__(), rows.__arrow_c_array__()[1])
 
 
 def build_declared(

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from secor.core.variant_json import dumps
+from secor.core.variant_json import dumps, schema_field
 from secor.parsing.decoders.avro_types import Column, Convert
 from secor.parsing.decoders.columns import NULL_PAYLOAD, Undecodable, brief, decimal_of
 from secor.parsing.decoders.json_object import decode_exactly
@@ -148,7 +148,7 @@ def _map(schema: Mapping[str, Any]) -> Column:
             for name, entry in item.items()
         ]
 
-    return Column(pa.map_(pa.string(), value.field("value")), convert)
+    return Column(pa.map_(pa.string(), schema_field("value", value.type)), convert)
 
 
 def _integer(kind: pa.DataType) -> Column:

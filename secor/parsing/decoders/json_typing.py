@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.core.variant_json import is_mixed
+from secor.core.variant_json import is_mixed, schema_field
 from secor.parsing.decoders.columns import EXACT, INT64, infer
 from secor.parsing.decoders.json_schema import Fields, Items, Scalar, Shape
 from secor.parsing.fields import parse_mixed, show_value
@@ -164,7 +164,7 @@ def _fit_list(field: pa.Field, column: pa.ListArray, shape: Items) -> Typed:
 def _fit_scalar(field: pa.Field, column: pa.Array, shape: Scalar) -> Typed:
     kind = shape.type
     if column.type == kind:
-        return field, column, {}
+        return schema_field(field.name, kind), column, {}
     if pa.types.is_floating(kind) and pa.types.is_int64(column.type):
         return _doubles(field, column)
     read = _READERS.get((column.type, kind))
@@ -182,7 +182,7 @@ def _doubles(field: pa.Field, column: pa.Array) -> Typed:
     bounds = pc.min_max(column).as_py()
     if max(-(bounds["min"] or 0), bounds["max"] or 0) > EXACT:
         return field, column, {}
-    return pa.field(field.name, pa.float64()), column.cast(pa.float64()), {}
+    return schema_field(field.name, pa.float64()), column.cast(pa.float64()), {}
 
 
 Values = tuple[pa.Array, npt.NDArray[np.bool_]]

@@ -16,7 +16,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from secor.core.errors import ConfigurationError
-from secor.core.variant_json import MIXED, dumps
+from secor.core.variant_json import dumps, schema_field
 from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     MOST_FIELDS,
@@ -57,7 +57,7 @@ class ValueType:
 
     def field(self, name: str) -> pa.Field:
         """Return it as the field of a struct, list or map."""
-        return pa.field(name, self.type, metadata=MIXED if self.text else None)
+        return schema_field(name, self.type, text=self.text)
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class Planner:
                 for name in sorted(mapping)
             }
 
-        return pa.field(item.name, pa.map_(key.type, value.field("value"))), pairs
+        return pa.field(item.name, pa.map_(key.type, schema_field("value", value.type))), pairs
 
     def _value(self, item: FieldDescriptor, above: tuple[str, ...]) -> ValueType:
         if item.message_type is not None:
@@ -126,7 +126,7 @@ class Planner:
         if self.native and (known := _well_known(item, kind)) is not None:
             return known
         if kind.full_name in above:
-            return ValueType(pa.string(), _whole_text, text=True)
+            return JSON_TEXT if self.native else ValueType(pa.string(), _whole_text, text=True)
         nested, getters = self.plan(kind, above)
         return ValueType(nested, dictionary(getters))
 
@@ -161,6 +161,10 @@ def _whole_text(message: Message) -> str:
         raise Undecodable(f"has no JSON: {brief(error)}") from error
 
 
+# Not marked as mixed: a table would look into the text for columns, and refuse other values.
+JSON_TEXT = ValueType(pa.string(), _whole_text)
+
+
 def _well_known(item: FieldDescriptor, kind: Descriptor) -> ValueType | None:
     if kind.full_name == "confluent.type.Decimal":
         return _decimal(item)
@@ -185,9 +189,9 @@ _WRAPPERS = frozenset(
 
 _WELL_KNOWN: Mapping[str, ValueType] = {
     "google.protobuf.Timestamp": ValueType(pa.timestamp("us", "UTC"), _instant),
-    "google.protobuf.Struct": ValueType(pa.string(), _whole_text, text=True),
-    "google.protobuf.Value": ValueType(pa.string(), _whole_text, text=True),
-    "google.protobuf.ListValue": ValueType(pa.string(), _whole_text, text=True),
+    "google.protobuf.Struct": JSON_TEXT,
+    "google.protobuf.Value": JSON_TEXT,
+    "google.protobuf.ListValue": JSON_TEXT,
 }
 
 

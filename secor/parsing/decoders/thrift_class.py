@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
-from secor.core.variant_json import MIXED, dumps
+from secor.core.variant_json import dumps, schema_field
 from secor.parsing.decoders.columns import Undecodable
 from secor.parsing.decoders.thrift_wire import (
     BOOL,
@@ -108,8 +108,8 @@ class GeneratedStruct:
 
     def _field(self, name: str, kind: int, args: Any, above: tuple[type, ...]) -> pa.Field:
         if kind == STRUCT and args[0] in above:
-            return pa.field(name, pa.string(), metadata=MIXED)
-        return pa.field(name, self._type(kind, args, above))
+            return schema_field(name, pa.string(), text=True)
+        return schema_field(name, self._type(kind, args, above))
 
     def _type(self, kind: int, args: Any, above: tuple[type, ...]) -> pa.DataType:
         if kind == STRUCT:
@@ -118,7 +118,8 @@ class GeneratedStruct:
             return pa.list_(self._field("item", args[0], args[1], above))
         if kind == MAP:
             key = self._field("key", args[0], args[1], above).with_nullable(False)
-            return pa.map_(key, self._field("value", args[2], args[3], above))
+            value = self._field("value", args[2], args[3], above)
+            return pa.map_(key, schema_field("value", value.type))
         if kind not in SCALARS:
             raise ConfigurationError(f"thrift class {self._place!r}: unknown type {kind}")
         return pa.binary() if args == BINARY else SCALARS[kind][0]

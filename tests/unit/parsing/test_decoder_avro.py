@@ -11,6 +11,7 @@ import pytest
 
 from secor.core.errors import ConfigurationError, NotFound, Unavailable
 from secor.core.variant_json import MIXED
+from secor.formats.typed.inference import observe
 from secor.parsing.decoders.avro import AvroDecoder
 from secor.parsing.decoders.columns import MAX_DEPTH
 from secor.parsing.fields import field_at, texts
@@ -67,11 +68,18 @@ def framed(schema_id: int, content: bytes) -> bytes:
     return struct.pack(">bI", 0, schema_id) + content
 
 
+class NoSource:
+    url = "http://registry"
+
+    def fetch(self, schema_id: SchemaId) -> RegisteredSchema:
+        raise NotFound(str(schema_id))
+
+
 class Shelf(SchemaRegistry):
     """A registry's client that has its schemas at hand."""
 
     def __init__(self, **schemas: Any) -> None:
-        super().__init__("http://registry")
+        super().__init__(NoSource())
         self.schemas = {int(key[1:]): value for key, value in schemas.items()}
         self.down = False
 
@@ -373,3 +381,18 @@ def test_a_schema_that_unfolds_into_too_many_fields_is_a_reason() -> None:
         kind = record_of(f"R{level}", a=kind, b=f"R{level - 1}" if level else "int")
     found = reason(AvroDecoder(Shelf(_1=kind)), framed(1, b"\0\0"))
     assert found == "schema id 1: Avro schema: more than 10000 fields"
+
+
+def test_doubles_of_a_schema_make_no_columns_of_integers() -> None:
+    kind = record_of(
+        "R",
+        a="double",
+        b={"type": "array", "items": "float"},
+        c={"type": "map", "values": "double"},
+        d=["null", "double"],
+    )
+    value = packed(kind, {"a": 1.0, "b": [2.0], "c": {"x": 1.0}, "d": None})
+    [(_, decoded)] = AvroDecoder(Shelf(_1=kind)).decode_apart(batch([framed(1, value)]), None)
+    expected = {"a": pa.float64(), "b": pa.list_(pa.float64())}
+    expected["c"] = pa.map_(pa.string(), pa.float64())
+    assert observe(decoded.rows).type == pa.struct(list(expected.items()))
