@@ -1,7 +1,8 @@
-"""AWS Glue: complete partitions become partitions of a table in its catalogue."""
+"""AWS Glue: complete partitions become partitions of a table in its catalogue; its schemas."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,13 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from secor.adapters.aws_denials import is_denial
-from secor.core.errors import AccessDenied, ActionFailed, ConfigurationError
+from secor.core.errors import (
+    AccessDenied,
+    ActionFailed,
+    ConfigurationError,
+    NotFound,
+    Unavailable,
+)
 from secor.core.text import error_text
 
 
@@ -100,6 +107,56 @@ class GlueTable:
                 f"finalize.glue: there is no table {self._name}; make it, or mend its name"
             )
         return ActionFailed(f"Glue: {self._name}: {error_text(error)}")
+
+
+class GlueSchemas:
+    """The schemas of AWS Glue's registry, by the GUIDs of their versions.
+
+    Source: https://docs.aws.amazon.com/glue/latest/webapi/API_GetSchemaVersion.html
+    """
+
+    def __init__(
+        self, url: str, *, access_key: str | None = None, secret_key: str | None = None
+    ) -> None:
+        """Take the region from the address; without keys boto3's own are used.
+
+        Raises ``ConfigurationError``.
+        """
+        self.url = url
+        region = _REGION.search(url)
+        try:
+            self._client: Any = boto3.session.Session().client(
+                "glue",
+                region_name=region[1] if region else None,
+                endpoint_url=url,
+                aws_access_key_id=access_key,
+                aws_secret_access_key=secret_key,
+            )
+        except (BotoCoreError, ValueError) as error:
+            raise ConfigurationError(
+                f"schema registry: {error_text(error)}; check parser.registry_url, such as"
+                " https://glue.eu-west-1.amazonaws.com, and the credentials"
+            ) from error
+
+    def schema(self, guid: str) -> tuple[str, str]:
+        """Return the kind and the text of a schema; NotFound, Unavailable or AccessDenied."""
+        try:
+            version = self._client.get_schema_version(SchemaVersionId=guid)
+        except ClientError as error:
+            why = f"schema registry: {self.url}: {error_text(error)}"
+            if is_denial(error.response):
+                raise AccessDenied(
+                    f"{why}; check credentials and policies (glue:GetSchemaVersion)"
+                ) from error
+            if _code(error) == "EntityNotFoundException":
+                raise NotFound(why) from error
+            raise Unavailable(why) from error
+        except BotoCoreError as error:
+            raise Unavailable(f"schema registry: {self.url}: {error_text(error)}") from error
+        return version["DataFormat"], version["SchemaDefinition"]
+
+
+_REGION = re.compile(r"[/.]glue(?:-fips)?\.([a-z0-9-]+)\.")
 
 
 def _code(error: ClientError) -> str:

@@ -139,22 +139,21 @@ def fetch(config: Path, topic: str, schema_id: int, output: Path | None) -> None
     schema that is registered later changes nothing by itself.
     """
     from secor.formats.typed.schema import RowSchema
-    from secor.parsing.registry import SchemaRegistry
-    from secor.parsing.registry_server import Credentials
+    from secor.parsing.registry import ANY_KIND, ApicurioId, SchemaRegistry
+    from secor.parsing.registry_server import Credentials, source_of
 
     access = _loaded(config).for_topic(topic).parser.settings_of_decoder()
     if "registry" not in access:
         raise ConfigurationError(f"{config}: parser.registry_url is not given for {topic!r}")
     names = [field.name for field in fields(Credentials) if field.name in access]
-    registry = SchemaRegistry(
-        access["registry"], credentials=Credentials(**{name: access[name] for name in names})
-    )
-    registered = registry.schema(schema_id)
-    if registered.kind != "AVRO" or registered.references:
+    credentials = Credentials(**{name: access[name] for name in names})
+    registry = SchemaRegistry(source_of(access.get("framing"), access["registry"], credentials))
+    apicurio = access.get("framing") == "apicurio"
+    use_id = access.get("use_id", "contentId")
+    registered = registry.schema(ApicurioId(use_id, schema_id) if apicurio else schema_id)
+    if registered.kind not in ("AVRO", ANY_KIND) or registered.references:
         why = (
-            "refers to other schemas"
-            if registered.kind == "AVRO"
-            else f"is of kind {registered.kind}"
+            "refers to other schemas" if registered.references else f"is of kind {registered.kind}"
         )
         raise ConfigurationError(
             f"schema {schema_id} {why}: only whole Avro schemas are taken; use secor schema infer"

@@ -32,6 +32,7 @@ OF_DECODERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "registry_certfile": FRAMED,
         "registry_keyfile": FRAMED,
         "registry_wait": FRAMED,
+        "registry_use_id": FRAMED,
         "framing": FRAMED,
         "message": ("protobuf",),
         "descriptor_set": ("protobuf",),
@@ -45,10 +46,8 @@ OF_DECODERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The settings that only some decoders have."""
 
-_ACCESS = tuple(
-    f"registry_{name}"
-    for name in ("username", "password", "token", "cafile", "certfile", "keyfile")
-)
+_TLS = ("registry_cafile", "registry_certfile", "registry_keyfile")
+_ACCESS = ("registry_username", "registry_password", "registry_token", *_TLS)
 
 
 class Parser(Section):
@@ -65,7 +64,8 @@ class Parser(Section):
     registry_certfile: Maybe[str] = None
     registry_keyfile: Maybe[str] = None
     registry_wait: Annotated[float, Field(ge=0), BeforeValidator(parse_duration)] = 60.0
-    framing: Maybe[Literal["confluent", "none"]] = None
+    registry_use_id: Maybe[Literal["globalId", "contentId"]] = None
+    framing: Maybe[Literal["confluent", "apicurio", "glue", "none"]] = None
     message: Maybe[str] = None
     descriptor_set: Maybe[str] = None
     message_class: Maybe[str] = None
@@ -154,7 +154,6 @@ class Parser(Section):
     def _check_registry(self) -> None:
         from secor.parsing.registry_server import check_address
 
-        secured = ("registry_cafile", "registry_certfile", "registry_keyfile")
         given = [key for key in _ACCESS if getattr(self, key) is not None]
         if not self.registry_url:
             if given:
@@ -162,6 +161,7 @@ class Parser(Section):
             return
         address = self.registry_url
         _make("registry_url", lambda: check_address(address))
+        self._check_framing(address)
         if self.registry_username is None and self.registry_password is not None:
             raise fault("is missing, and there is a password", "registry_username")
         if self.registry_username is not None and self.registry_token is not None:
@@ -169,9 +169,20 @@ class Parser(Section):
         if self.registry_keyfile is not None and self.registry_certfile is None:
             raise fault("the key needs its certificate", "registry_certfile")
         if not address.startswith("https:"):
-            for key in secured:
+            for key in _TLS:
                 if getattr(self, key) is not None:
                     raise fault("is for TLS: registry_url begins with http:", key)
+
+    def _check_framing(self, address: str) -> None:
+        if self.registry_use_id is not None and self.framing != "apicurio":
+            raise fault('is for framing = "apicurio"', "registry_use_id")
+        if self.framing == "apicurio" and "/apis/registry/" not in address:
+            why = "is not Apicurio's own interface, such as http://registry:8080/apis/registry/v3"
+            raise fault(f'{why}; with /apis/ccompat/v7, use framing = "confluent"', "registry_url")
+        if self.framing == "glue":
+            for key in ("registry_token", *_TLS):
+                if getattr(self, key) is not None:
+                    raise fault("is not for AWS Glue, which has its own credentials", key)
 
     def _check_plugin(self) -> None:
         if self.plugin is None:

@@ -1,21 +1,34 @@
-"""A client of the Confluent schema registry: schemas by id, cached, with authentication."""
+"""The schemas of a registry by their ids, cached, the ids that it does not know included."""
 
 from __future__ import annotations
 
 import time
-import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 from secor.core.errors import NotFound, Unavailable
-from secor.parsing.registry_server import Credentials, RegistryServer
 
 THREADS = 8
 
-SchemaId = int | str
-"""A schema's number in its registry, or its GUID, which is the same in every registry."""
+ANY_KIND = ""
+"""The kind of a schema whose registry does not tell: AVRO, JSON and PROTOBUF are the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApicurioId:
+    """A number in Apicurio's registry; ``use_id`` is ``globalId`` or ``contentId``."""
+
+    use_id: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.use_id} {self.number}"
+
+
+SchemaId = int | str | ApicurioId
+"""A schema's number in its registry, or its GUID."""
 
 FIRST_DELAY, LAST_DELAY = 5.0, 300.0
 """Seconds until an id that was not known is asked for again; doubled up to the last."""
@@ -33,39 +46,42 @@ class RegisteredSchema:
     references: Mapping[str, str] = field(default_factory=dict)
 
 
+class SchemaSource(Protocol):
+    """The schemas of one registry."""
+
+    @property
+    def url(self) -> str:
+        """The address of the registry."""
+
+    def fetch(self, schema_id: SchemaId) -> RegisteredSchema:
+        """Ask for a schema; NotFound, Unavailable or AccessDenied."""
+
+
 class SchemaRegistry:
     """Fetches each schema once: ids are immutable, so what was read stays true.
 
-    Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
     An unknown id is remembered, too, so that a producer of nonsense does not cost a request a
     message.  It may be known later: replicas lag, and producers are faster than they should be.
     So it is asked for again, after seconds and then minutes, and its messages first wait.  Only
-    ``prefetch`` changes an answer: all of a chunk is decoded by the same.  A redirect is
-    followed to the same server only: any other would be given the credentials.
+    ``prefetch`` changes an answer: all of a chunk is decoded by the same.
     """
 
     def __init__(
         self,
-        url: str,
+        source: SchemaSource,
         *,
-        credentials: Credentials | None = None,
-        timeout: float = 5.0,
-        attempts: int = 3,
         most_unknown: int = 100_000,
         patience: float = 1.0,
         most_at_once: int = 200,
         wait: float = 0.0,
-        sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``timeout`` is of one request, ``patience`` of one ``prefetch``, in seconds.
+        """``patience`` is of one ``prefetch``, in seconds.
 
         So long does ``prefetch`` ``wait`` for an id that is not known before it is unknown.
         """
-        self._server = RegistryServer(
-            url, credentials or Credentials(), timeout=timeout, attempts=attempts, sleep=sleep
-        )
-        self.url = self._server.url
+        self._source = source
+        self.url = source.url
         self._most_unknown = most_unknown
         self._patience = patience
         self._most_at_once = most_at_once
@@ -130,7 +146,7 @@ class SchemaRegistry:
     def _ask(self, schema_id: SchemaId) -> RegisteredSchema:
         """Fetch a schema and remember the answer, whatever was known before."""
         try:
-            registered = self._fetch(schema_id)
+            registered = self._source.fetch(schema_id)
         except NotFound as error:
             self._note_unknown(schema_id)
             raise NotFound(f"schema id {schema_id} is not registered") from error
@@ -155,24 +171,6 @@ class SchemaRegistry:
         unknown.asked_at = now
         unknown.delay = min(2 * unknown.delay, LAST_DELAY) if unknown.delay else FIRST_DELAY
         self._unknown[schema_id] = unknown
-
-    def _fetch(self, schema_id: SchemaId) -> RegisteredSchema:
-        by = "ids" if isinstance(schema_id, int) else "guids"
-        answer = self._server.schema(f"/schemas/{by}/{schema_id}")
-        references: dict[str, str] = {}
-        self._follow(answer, references)
-        return RegisteredSchema(answer.get("schemaType") or "AVRO", answer["schema"], references)
-
-    def _follow(self, answer: Mapping[str, Any], references: dict[str, str]) -> None:
-        for reference in answer.get("references") or ():
-            name = reference["name"]
-            if name in references:
-                continue
-            subject = urllib.parse.quote(reference["subject"], safe="")
-            version = int(reference["version"])
-            answer_schema = self._server.schema(f"/subjects/{subject}/versions/{version}")
-            self._follow(answer_schema, references)
-            references[name] = answer_schema["schema"]
 
 
 @dataclass(slots=True)

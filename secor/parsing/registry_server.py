@@ -1,9 +1,12 @@
-"""HTTP requests to a schema registry: credentials, TLS, redirects, and the meaning of errors."""
+"""Schemas of Confluent's and Apicurio's registries by HTTP: credentials, TLS, redirects, errors.
+
+Sources: https://docs.confluent.io/platform/current/schema-registry/develop/api.html and
+Apicurio's OpenAPI description of its "core registry API", versions 2 and 3.
+"""
 
 from __future__ import annotations
 
 import base64
-import json
 import random
 import ssl
 import time
@@ -19,11 +22,19 @@ from typing import Any
 from secor.core.errors import AccessDenied, ConfigurationError, NotFound, Unavailable
 from secor.core.foreign_json import load_json
 from secor.core.retry import retry
+from secor.parsing.registry import ANY_KIND, ApicurioId, RegisteredSchema, SchemaId, SchemaSource
 
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 UNKNOWN = (40401, 40402, 40403)
-"""Error codes for no such subject, version and schema: the registry itself did answer."""
+"""Confluent's error codes for no such subject, version and schema."""
+
+UNKNOWN_NAMES = (
+    "ContentNotFoundException",
+    "VersionNotFoundException",
+    "ArtifactNotFoundException",
+)
+"""Apicurio's errors for the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +106,8 @@ class RegistryServer:
         self._sleep = sleep
         self._rng = random.Random(0)
 
-    def schema(self, path: str) -> Mapping[str, Any]:
-        """Return the answer that has a schema; NotFound, Unavailable or AccessDenied."""
+    def get(self, path: str) -> bytes:
+        """Return the body of an answer; NotFound, Unavailable or AccessDenied."""
         return retry(
             lambda: self._request(path),
             (Unavailable,),
@@ -105,24 +116,118 @@ class RegistryServer:
             rng=self._rng,
         )
 
-    def _request(self, path: str) -> Mapping[str, Any]:
+    def get_json(self, path: str) -> Any:
+        """Return an answer in JSON."""
+        try:
+            return load_json(self.get(path))
+        except ValueError as error:
+            raise Unavailable(
+                f"schema registry: {self.url}{path} did not answer in JSON; check that the address"
+                " is a registry's"
+            ) from error
+
+    def _request(self, path: str) -> bytes:
         address = self.url + path
         request = urllib.request.Request(address, headers=self._headers)  # noqa: S310 checked above
         try:
             with self._open(request, timeout=self._timeout) as answer:
-                schema = json.load(answer)
+                body = answer.read()
         except urllib.error.HTTPError as error:
             with error:
                 raise _meaning(address, error) from error
         except (OSError, HTTPException, ValueError) as error:
-            unknown = isinstance(getattr(error, "reason", error), ssl.SSLCertVerificationError)
-            hint = "parser.registry_cafile is to have its authority" if unknown else "trying again"
+            untrusted = isinstance(getattr(error, "reason", error), ssl.SSLCertVerificationError)
+            hint = "put its authority into parser.registry_cafile" if untrusted else "trying again"
             raise Unavailable(
                 f"schema registry: {address} did not answer ({error}); {hint}"
             ) from error
+        assert isinstance(body, bytes)
+        return body
+
+
+class ConfluentSource:
+    """Schemas by the interface of Confluent's registry, which others have, too."""
+
+    def __init__(self, server: RegistryServer) -> None:
+        self._server = server
+        self.url = server.url
+
+    def fetch(self, schema_id: SchemaId) -> RegisteredSchema:
+        """See ``SchemaSource``."""
+        by = "ids" if isinstance(schema_id, int) else "guids"
+        answer = self._schema(f"/schemas/{by}/{schema_id}")
+        references: dict[str, str] = {}
+        self._follow(answer, references)
+        return RegisteredSchema(answer.get("schemaType") or "AVRO", answer["schema"], references)
+
+    def _follow(self, answer: Mapping[str, Any], references: dict[str, str]) -> None:
+        for reference in answer.get("references") or ():
+            name = reference["name"]
+            if name in references:
+                continue
+            subject = urllib.parse.quote(reference["subject"], safe="")
+            version = int(reference["version"])
+            answer_schema = self._schema(f"/subjects/{subject}/versions/{version}")
+            self._follow(answer_schema, references)
+            references[name] = answer_schema["schema"]
+
+    def _schema(self, path: str) -> Mapping[str, Any]:
+        schema = self._server.get_json(path)
         if not isinstance(schema, dict) or not isinstance(schema.get("schema"), str):
-            raise Unavailable(f"schema registry: {address} answered without a schema")
+            raise Unavailable(f"schema registry: {self.url}{path} answered without a schema")
         return schema
+
+
+class ApicurioSource:
+    """Schemas by Apicurio's own interface, ``…/apis/registry/v2`` or ``v3``."""
+
+    def __init__(self, server: RegistryServer) -> None:
+        self._server = server
+        self.url = server.url
+        self._content = "" if server.url.endswith("/v2") else "/content"
+
+    def fetch(self, schema_id: SchemaId) -> RegisteredSchema:
+        """See ``SchemaSource``."""
+        assert isinstance(schema_id, ApicurioId)
+        path = f"/ids/{schema_id.use_id}s/{schema_id.number}"
+        references: dict[str, str] = {}
+        self._follow(path, references)
+        return RegisteredSchema(ANY_KIND, self._text(path), references)
+
+    def _follow(self, path: str, references: dict[str, str]) -> None:
+        answer = self._server.get_json(f"{path}/references")
+        if not isinstance(answer, list):
+            raise Unavailable(f"schema registry: {self.url}{path}/references is not a list")
+        for reference in answer:
+            name = reference["name"]
+            if name not in references:
+                group, artifact, version = (
+                    urllib.parse.quote(str(reference.get(key) or "default"), safe="")
+                    for key in ("groupId", "artifactId", "version")
+                )
+                place = f"/groups/{group}/artifacts/{artifact}/versions/{version}"
+                self._follow(place, references)
+                references[name] = self._text(place + self._content)
+
+    def _text(self, path: str) -> str:
+        try:
+            return self._server.get(path).decode()
+        except UnicodeDecodeError as error:
+            raise Unavailable(f"schema registry: {self.url}{path} is not text") from error
+
+
+def source_of(framing: str | None, url: str, credentials: Credentials) -> SchemaSource:
+    """Return the schemas of the registry whose serialisers frame messages so.
+
+    Raises ``ConfigurationError``.
+    """
+    if framing == "glue":
+        raise ConfigurationError(
+            "schema registry: AWS Glue's has no numbered schemas: fetch one by"
+            " aws glue get-schema-version --schema-version-id GUID"
+        )
+    server = RegistryServer(url, credentials)
+    return ApicurioSource(server) if framing == "apicurio" else ConfluentSource(server)
 
 
 class _SameServer(urllib.request.HTTPRedirectHandler):
@@ -175,17 +280,19 @@ def _meaning(address: str, error: urllib.error.HTTPError) -> Exception:
             f"schema registry: {address} leads to another server, {target.geturl()}, which is not"
             " given the credentials; set parser.registry_url to that server if it is the registry"
         )
-    if error.code == HTTPStatus.NOT_FOUND and _error_code(error) in UNKNOWN:
+    if error.code == HTTPStatus.NOT_FOUND and _is_unknown(error):
         return NotFound(f"schema registry: nothing at {address}")
     return Unavailable(
         f"schema registry: {address} answered {error.code}; check that the address is a registry's"
     )
 
 
-def _error_code(error: urllib.error.HTTPError) -> int | None:
+def _is_unknown(error: urllib.error.HTTPError) -> bool:
+    """Tell whether the registry itself says that there is no such schema."""
     try:
         body = load_json(error.read())
     except (OSError, HTTPException, ValueError):
-        return None
-    code = body.get("error_code") if isinstance(body, dict) else None
-    return code if isinstance(code, int) else None
+        return False
+    if not isinstance(body, dict):
+        return False
+    return body.get("error_code") in UNKNOWN or body.get("name") in UNKNOWN_NAMES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from secor.config.parser import OF_DECODERS, Parser
 from secor.config.transforms import Transform
@@ -29,11 +30,15 @@ from secor.parsing.plugins import (
     load_plugin,
 )
 from secor.parsing.quarantine_limits import BadLimits
+from secor.parsing.registry import RegisteredSchema, SchemaId, SchemaRegistry
 from secor.parsing.rows import Decoder, Growth, Schema
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.transforms import Drop, Filter, Mask, Rename, Route
 from secor.parsing.undecoded import Undecoded
 from secor.parsing.zones import Zone
+
+if TYPE_CHECKING:
+    from secor.adapters.glue import GlueSchemas
 
 NAMES = ("message_class", "descriptor_set", "schema_file", "registry_cafile", "registry_certfile")
 """Settings that name what decoders are made from."""
@@ -124,8 +129,11 @@ def routed_streams(parser: Parser, topic: str) -> Mapping[str, str]:
 def _decoder(parser: Parser, keep_nulls_in: Collection[str] = ()) -> Decoder:
     if parser.decoder == "none":
         return Undecoded()
+    settings = parser.settings_of_decoder()
+    if parser.framing == "glue" and parser.registry_url is not None:
+        settings["registry"] = _glue_registry(parser.registry_url, settings)
     names = _decoded_names(parser, keep_nulls_in)
-    return make_decoder(parser.decoder, keep_nulls_in=names, **parser.settings_of_decoder())
+    return make_decoder(parser.decoder, keep_nulls_in=names, **settings)
 
 
 def _decoded_names(parser: Parser, columns: Collection[str]) -> frozenset[str]:
@@ -136,6 +144,28 @@ def _decoded_names(parser: Parser, columns: Collection[str]) -> frozenset[str]:
             field = (transform.field or "").lower()
             names |= {field, field.rpartition(".")[2]}
     return frozenset(names)
+
+
+def _glue_registry(url: str, settings: dict[str, Any]) -> SchemaRegistry:
+    from secor.adapters.glue import GlueSchemas  # boto3 takes long to import
+
+    keys = {
+        "access_key": settings.pop("username", None),
+        "secret_key": settings.pop("password", None),
+    }
+    return SchemaRegistry(_GlueSource(GlueSchemas(url, **keys)), wait=settings.pop("wait"))
+
+
+class _GlueSource:
+    """AWS Glue's schemas for decoders."""
+
+    def __init__(self, schemas: GlueSchemas) -> None:
+        self._schemas = schemas
+        self.url = schemas.url
+
+    def fetch(self, schema_id: SchemaId) -> RegisteredSchema:
+        """See ``SchemaSource``."""
+        return RegisteredSchema(*self._schemas.schema(str(schema_id)))
 
 
 def _placement(parser: Parser) -> Placement:

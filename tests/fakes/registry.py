@@ -53,7 +53,7 @@ class Registry:
         if guid is not None:
             self.guids[guid] = answer
 
-    def answer(self, path: str, authorization: str | None) -> tuple[int, dict[str, Any]]:
+    def answer(self, path: str, authorization: str | None) -> tuple[int, Any]:
         self.requests.append(path)
         if self.failures:
             return self.failures.pop(0), {"error_code": 50001, "message": "as told"}
@@ -65,7 +65,9 @@ class Registry:
             return 401, {"error_code": 401, "message": "Unauthorized"}
         return self._found([unquote(part) for part in path.strip("/").split("/")])
 
-    def _found(self, parts: list[str]) -> tuple[int, dict[str, Any]]:
+    def _found(self, parts: list[str]) -> tuple[int, Any]:
+        if parts[0] in ("ids", "groups"):
+            return self._of_apicurio(parts)
         if parts[:2] == ["schemas", "ids"]:
             found = self.schemas.get(int(parts[2]))
             return (200, found) if found else (404, {"error_code": 40403, "message": "not found"})
@@ -76,6 +78,24 @@ class Registry:
             found = self.subjects.get((parts[1], int(parts[3])))
             return (200, found) if found else (404, {"error_code": 40401, "message": "not found"})
         return 404, {"message": "no such resource"}
+
+    def _of_apicurio(self, parts: list[str]) -> tuple[int, Any]:
+        """Answer as Apicurio's own interface does; artifacts are the subjects."""
+        references = parts[-1] == "references"
+        if parts[0] == "ids":
+            found = self.schemas.get(int(parts[2]))
+        else:
+            assert parts[1] == "default"
+            found = self.subjects.get((parts[3], int(parts[5])))
+        if found is None:
+            return 404, {"status": 404, "name": "ContentNotFoundException"}
+        if not references:
+            return 200, found["schema"]
+        named = found.get("references", [])
+        return 200, [
+            {"name": it["name"], "groupId": None, "artifactId": it["subject"], "version": "1"}
+            for it in named
+        ]
 
 
 @contextmanager
@@ -95,7 +115,7 @@ def running_registry(tls: ssl.SSLContext | None = None) -> Iterator[Registry]:
             status, body = registry.answer(
                 self.path.partition("?")[0], self.headers.get("Authorization")
             )
-            content = json.dumps(body).encode()
+            content = (body if isinstance(body, str) else json.dumps(body)).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(content)))

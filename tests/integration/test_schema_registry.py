@@ -10,7 +10,7 @@ from secor.core.errors import AccessDenied, ConfigurationError, NotFound, Unavai
 from secor.parsing.decoders import make_decoder
 from secor.parsing.decoders.avro import AvroDecoder
 from secor.parsing.registry import LAST_DELAY, MOST_IN_VAIN, SchemaRegistry
-from secor.parsing.registry_server import Credentials
+from secor.parsing.registry_server import ConfluentSource, Credentials, RegistryServer
 from tests.certificates import Authority
 from tests.fakes.registry import running_registry
 from tests.unit.parsing.decoder_cases import batch, decode, rows
@@ -22,7 +22,12 @@ PAYLOAD = struct.pack(">bI", 0, 17) + b"\x04NL"
 def client(url: str, **settings: str) -> tuple[SchemaRegistry, list[float]]:
     waits: list[float] = []
     access = Credentials(**settings)
-    return SchemaRegistry(url, sleep=waits.append, timeout=20, credentials=access), waits
+    server = RegistryServer(url, access, sleep=waits.append, timeout=20)
+    return SchemaRegistry(ConfluentSource(server)), waits
+
+
+def source(url: str) -> ConfluentSource:
+    return ConfluentSource(RegistryServer(url, Credentials(), timeout=20))
 
 
 def test_a_schema_is_asked_for_once() -> None:
@@ -98,7 +103,7 @@ def test_references_are_followed_to_the_end() -> None:
 
 def test_an_address_of_another_kind_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="http"):
-        SchemaRegistry("file:///etc/passwd")
+        client("file:///etc/passwd")
 
 
 def test_unknown_ids_are_asked_for_side_by_side_and_never_again() -> None:
@@ -122,7 +127,7 @@ def test_unknown_ids_are_asked_for_side_by_side_and_never_again() -> None:
 
 def test_a_chunk_of_very_many_ids_is_asked_for_in_turns() -> None:
     with running_registry() as registry:
-        asked = SchemaRegistry(registry.url, most_at_once=10, patience=20)
+        asked = SchemaRegistry(source(registry.url), most_at_once=10, patience=20)
         for _ in range(2):
             with pytest.raises(Unavailable, match="trying again"):
                 asked.prefetch(range(25))
@@ -134,7 +139,7 @@ def test_a_slow_registry_does_not_hold_up_the_loop() -> None:
     with running_registry() as registry:
         registry.register(17, SCHEMA)
         registry.delay = 1.0
-        asked = SchemaRegistry(registry.url, patience=0.01, timeout=20)
+        asked = SchemaRegistry(source(registry.url), patience=0.01)
         with pytest.raises(Unavailable, match="is being asked for 1 schemas"):
             asked.prefetch([17])
         while True:
@@ -177,7 +182,7 @@ def test_a_registry_may_have_an_authority_of_its_own_and_ask_for_certificates(
         with pytest.raises(Unavailable, match="did not answer"):
             stranger.schema(17)
         doubtful, _ = client(registry.url, cafile=str(foreign.path), certfile=own)
-        with pytest.raises(Unavailable, match="registry_cafile is to have its authority"):
+        with pytest.raises(Unavailable, match="put its authority into"):
             doubtful.schema(17)
         assert registry.requests == ["/schemas/ids/17"]
 
@@ -222,8 +227,8 @@ class Hand:
 
 
 def waiting(url: str, clock: Hand, wait: float = 60.0) -> AvroDecoder:
-    settings = {"wait": wait, "patience": 20, "timeout": 20, "monotonic": clock.monotonic}
-    return AvroDecoder(SchemaRegistry(url, **settings))  # type: ignore[arg-type]
+    settings = {"wait": wait, "patience": 20, "monotonic": clock.monotonic}
+    return AvroDecoder(SchemaRegistry(source(url), **settings))  # type: ignore[arg-type]
 
 
 def bad_of(decoder: AvroDecoder, payloads: list[bytes]) -> int:
@@ -292,7 +297,7 @@ def test_a_producer_of_nonsense_does_not_have_each_id_waited_for() -> None:
 def test_an_answer_does_not_change_while_a_chunk_is_decoded() -> None:
     clock = Hand()
     with running_registry() as registry:
-        asked = SchemaRegistry(registry.url, monotonic=clock.monotonic, patience=20)
+        asked = SchemaRegistry(source(registry.url), monotonic=clock.monotonic, patience=20)
         asked.prefetch([17])
         registry.register(17, SCHEMA)
         clock.now += LAST_DELAY
@@ -300,3 +305,29 @@ def test_an_answer_does_not_change_while_a_chunk_is_decoded() -> None:
             asked.schema(17)
         asked.prefetch([17])
         assert asked.schema(17).kind == "AVRO"
+
+
+def test_apicurios_own_interface_is_asked_by_both_kinds_of_ids() -> None:
+    user = {"type": "record", "name": "User", "fields": [{"name": "b", "type": "string"}]}
+    event = {"type": "record", "name": "Event", "fields": [{"name": "user", "type": "User"}]}
+    with running_registry() as registry:
+        registry.register(17, user, subject="user")
+        reference = {"name": "User", "subject": "user", "version": 1}
+        registry.register(18, event, references=[reference])
+        decoder = make_decoder("avro", registry=registry.url, framing="apicurio")
+        values = [struct.pack(">BI", 0, 18) + b"\x04NL", struct.pack(">BQ", 0, 18) + b"\x04FR"]
+        assert rows(decoder, values) == [{"user": {"b": "NL"}}, {"user": {"b": "FR"}}]
+        assert registry.requests[0] == "/ids/contentIds/18/references"
+        assert "/ids/globalIds/18" in registry.requests
+        assert "/groups/default/artifacts/user/versions/1/content" in registry.requests
+        found = decode(decoder, [struct.pack(">BI", 0, 99) + b"\x04NL"])
+        assert found.bad == {0: "schema contentId 99 is not in the registry"}
+
+
+def test_types_that_apicurios_serialiser_names_are_read() -> None:
+    text = 'syntax = "proto3"; package shop; message A { int32 a = 1; } message B { string b = 1; }'
+    with running_registry() as registry:
+        registry.register(18, text)
+        decoder = make_decoder("protobuf", registry=registry.url, framing="apicurio")
+        value = struct.pack(">BI", 0, 18) + b"\x03\x0a\x01B" + b"\x0a\x02NL"
+        assert rows(decoder, [value]) == [{"b": "NL"}]

@@ -21,14 +21,13 @@ MAX_ELEMENTS = 1_000_000
 def _json(**settings: Any) -> Decoder:
     """Make it from ``max_elements`` and, of framed messages, ``registry`` and ``framing``."""
     _registry(settings)
-    framing = settings.pop("framing", None)
-    check_framing("json", settings.get("registry"), framing)
-    if "registry" in settings or framing == "confluent":
+    if "registry" in settings or settings.get("framing", "none") != "none":
         from secor.parsing.decoders.json_framed import FramedJsonDecoder
 
         return FramedJsonDecoder(**settings)
     from secor.parsing.decoders.json import JsonDecoder
 
+    settings.pop("framing", None)
     return JsonDecoder(**settings)
 
 
@@ -41,27 +40,19 @@ def _messagepack(**settings: Any) -> Decoder:
 def _registry(settings: dict[str, Any]) -> None:
     """Replace the address of a registry, and the access to it, by a client."""
     from secor.parsing.registry import SchemaRegistry
-    from secor.parsing.registry_server import Credentials
+    from secor.parsing.registry_server import Credentials, source_of
 
     registry = settings.get("registry")
     wait = settings.pop("wait", 0.0)
     names = (field.name for field in fields(Credentials))
     access = {name: settings.pop(name) for name in names if name in settings}
     if isinstance(registry, str):
-        client = SchemaRegistry(registry, credentials=Credentials(**access), wait=wait)
-        settings["registry"] = client
+        source = source_of(settings.get("framing"), registry, Credentials(**access))
+        settings["registry"] = SchemaRegistry(source, wait=wait)
     elif access:
         raise ConfigurationError(
             f"{' and '.join(access)}: for a registry, and its address is not given"
         )
-
-
-def check_framing(decoder: str, registry: object, framing: str | None) -> None:
-    """Raise ``ConfigurationError`` for framings that a decoder does not have."""
-    if framing not in (None, "confluent", "none"):
-        raise ConfigurationError(f"{decoder} framing {framing!r}: must be 'confluent' or 'none'")
-    if registry is not None and framing == "none":
-        raise ConfigurationError(f"{decoder}: a registry needs framing 'confluent'")
 
 
 def _avro(**settings: Any) -> Decoder:
@@ -82,7 +73,6 @@ def _protobuf(**settings: Any) -> Decoder:
         ) from error
     _registry(settings)
     if "registry" in settings:
-        check_framing("protobuf", settings["registry"], settings.pop("framing", None))
         if settings.pop("encoding", "binary") != "binary":
             raise ConfigurationError("protobuf: encoding 'json' has no frames of a registry")
         return RegistryProtobufDecoder(**settings)

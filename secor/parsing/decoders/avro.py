@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
-from secor.parsing.decoders import check_framing
 from secor.parsing.decoders.avro_types import Column, Planner, bare
 from secor.parsing.decoders.by_registry import RegistryRows, RowReader, SchemaReaders
 from secor.parsing.decoders.columns import (
@@ -28,7 +27,8 @@ from secor.parsing.decoders.columns import (
     depth_of,
     rowwise,
 )
-from secor.parsing.decoders.framing import unframed
+from secor.parsing.decoders.frames import unframed
+from secor.parsing.decoders.framing import MessageType, framing_of
 from secor.parsing.registry import RegisteredSchema, SchemaRegistry
 from secor.parsing.rows import Decoded, Rows
 
@@ -56,21 +56,22 @@ class AvroDecoder:
         registry: SchemaRegistry | None = None,
         schema_file: str | Path | None = None,
         framing: str | None = None,
+        use_id: str | None = None,
     ) -> None:
         if registry is None and schema_file is None:
             raise ConfigurationError("avro: a registry or a schema file is needed")
-        check_framing("avro", registry, framing)
+        self._framing = framing_of("avro", registry, framing, use_id=use_id)
         self._own = None if schema_file is None else _from_file(Path(schema_file))
-        self._framed = registry is not None or framing == "confluent"
         self._by_registry: RegistryRows | None = None
-        if registry is not None:
-            self._by_registry = RegistryRows(SchemaReaders(registry, "AVRO", self._codec))
+        if registry is not None and self._framing is not None:
+            readers = SchemaReaders(registry, "AVRO", self._codec)
+            self._by_registry = RegistryRows(readers, self._framing)
         self.identity = ":".join(
             [
                 "avro-3",
                 registry.url if registry else "-",
                 _hash(self._own) if self._own is not None else "-",
-                "confluent" if self._framed else "none",
+                self._framing.name if self._framing else "none",
             ]
         )
         self._fixed = None if self._own is None else _codec_of_file(self._own, schema_file)
@@ -82,8 +83,8 @@ class AvroDecoder:
         codec = self._fixed
         assert codec is not None
         framed_badly: Mapping[int, str] = {}
-        if self._framed:
-            messages, framed_badly = unframed(messages)
+        if self._framing is not None:
+            messages, framed_badly = unframed(messages, self._framing)
         objects, bad = rowwise(messages, codec.read)
         bad.update(framed_badly)
         return build_declared(objects, codec.type, bad, paths)
@@ -96,7 +97,7 @@ class AvroDecoder:
             return self._by_registry.decode_apart(messages, paths)
         return [(np.arange(messages.num_rows), self.decode(messages, paths))]
 
-    def _codec(self, registered: RegisteredSchema, _indexes: tuple[int, ...]) -> RowReader:
+    def _codec(self, registered: RegisteredSchema, _message_type: MessageType) -> RowReader:
         named = [json.loads(text) for text in registered.references.values()]
         return _Codec(json.loads(registered.text), self._own, named)
 

@@ -11,8 +11,9 @@ import pyarrow as pa
 from secor.core.errors import ConfigurationError, NotFound
 from secor.parsing.decoders.avro_types import wider
 from secor.parsing.decoders.columns import NULL_PAYLOAD, Undecodable, brief, build_declared
-from secor.parsing.decoders.framing import Frames, SchemaName, read_frames
-from secor.parsing.registry import RegisteredSchema, SchemaRegistry
+from secor.parsing.decoders.frames import Frames, read_frames
+from secor.parsing.decoders.framing import Framing, MessageType, SchemaName
+from secor.parsing.registry import ANY_KIND, RegisteredSchema, SchemaRegistry
 from secor.parsing.rows import Decoded, Rows
 
 MOST_READERS = 10_000
@@ -42,7 +43,7 @@ class SchemaReaders(Generic[Reader]):
         self,
         registry: SchemaRegistry,
         kind: str,
-        make: Callable[[RegisteredSchema, tuple[int, ...]], Reader],
+        make: Callable[[RegisteredSchema, MessageType], Reader],
     ) -> None:
         """``kind`` is the registry's word for the schemas; ``make`` may raise
         ``ConfigurationError`` or ``ValueError`` for one that cannot be used.
@@ -83,10 +84,10 @@ class SchemaReaders(Generic[Reader]):
         return readers
 
     def _made(self, name: SchemaName, registered: RegisteredSchema) -> Reader | str:
-        if registered.kind != self._kind:
+        if registered.kind not in (self._kind, ANY_KIND):
             return f"{name} is of type {registered.kind}, not {self._kind}"
         try:
-            return self._make(registered, name.indexes)
+            return self._make(registered, name.message_type)
         except (ConfigurationError, ValueError) as error:
             return f"{name}: {brief(error)}"
 
@@ -94,14 +95,13 @@ class SchemaReaders(Generic[Reader]):
 class RegistryRows:
     """Rows of framed messages, by readers of single payloads."""
 
-    def __init__(self, readers: SchemaReaders[RowReader], *, indexed: bool = False) -> None:
-        """``indexed``: frames have Protobuf's indexes."""
+    def __init__(self, readers: SchemaReaders[RowReader], framing: Framing) -> None:
         self._readers = readers
-        self._indexed = indexed
+        self._framing = framing
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``; the messages' schemas must go together."""
-        frames = read_frames(messages, indexed=self._indexed)
+        frames = read_frames(messages, self._framing)
         [(_, decoded)] = self._decode_groups(frames, paths)
         return decoded
 
@@ -109,7 +109,7 @@ class RegistryRows:
         self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
     ) -> Sequence[tuple[Rows, Decoded]]:
         """See ``rows.DividingDecoder``: by what the schemas in the frames are like."""
-        frames = read_frames(messages, indexed=self._indexed)
+        frames = read_frames(messages, self._framing)
         self._readers.prefetch(frames.names)
         return self._decode_groups(frames, paths)
 

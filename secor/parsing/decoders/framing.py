@@ -1,39 +1,36 @@
 """Frames that serialisers of schema registries put around messages.
 
-A frame names the schema by its id (a zero byte and four bytes) or by its GUID (a one and 16
-bytes), in front of the payload or in a record header; Protobuf's adds the indexes of the
-message's type in its file.  Headers come first, as for Confluent's own deserialisers.
+A frame names the schema, in front of the payload or in a record header; Protobuf's also names
+the message's type in its file.  Headers come first, as for the makers' own deserialisers.
 
-Source: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/
+Sources: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/,
+https://github.com/awslabs/aws-glue-schema-registry and
+https://github.com/Apicurio/apicurio-registry (``serdes``).
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 from uuid import UUID
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from secor.core.errors import ConfigurationError
 from secor.parsing.decoders.columns import EMPTY_PAYLOAD, Undecodable
-from secor.parsing.registry import SchemaId
+from secor.parsing.registry import ApicurioId, SchemaId
 
-MAGIC_OF_ID, MAGIC_OF_GUID = 0, 1
-HEAD_OF_ID = struct.Struct(">BI")
-SIZE_OF_GUID = 17
-
-VALUE_HEADER = "__value_schema_id"
-KEY_HEADER = "__key_schema_id"
-
-LONGEST = (1 << 31) - 1
-"""Bytes of a value: what offsets of 32 bits reach."""
+MOST_DECOMPRESSED = 256 << 20
+"""Bytes of a decompressed payload: a few kilobytes could claim any number."""
 
 MOST_INDEXES = 64
 """Levels of nested types in a frame; a real file has a few."""
+
+MessageType = tuple[int, ...] | str | int
+"""A type in a Protobuf file: by the indexes of its levels (Confluent), by its short name
+(Apicurio), or by its position among the full names of all types (Glue)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,186 +38,251 @@ class SchemaName:
     """The schema that a frame names, and which of its types."""
 
     schema_id: SchemaId
-    indexes: tuple[int, ...] = ()
+    message_type: MessageType = ()
 
     def __str__(self) -> str:
-        kind = "id" if isinstance(self.schema_id, int) else "GUID"
-        return f"schema {kind} {self.schema_id}"
+        kinds = {int: "id ", str: "GUID "}
+        return f"schema {kinds.get(type(self.schema_id), '')}{self.schema_id}"
+
+
+class Frame(NamedTuple):
+    """One frame: its schema, its size in bytes, and the payload if that was compressed."""
+
+    schema: SchemaName
+    size: int
+    payload: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Frames:
-    """The frames of a chunk's messages.
+class Framing(ABC):
+    """The frames of one maker's serialisers; ``indexed``: they name a Protobuf message's type."""
 
-    ``codes`` has for each row an index into ``names``, -1 where the message has no frame, and
-    ``bad`` says why one is none; ``payloads`` are what is behind the frames.
+    indexed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The framing's name in the configuration."""
+        [name] = (name for name, kind in FRAMINGS.items() if isinstance(self, kind))
+        return name
+
+    def headers(self, column: str) -> Sequence[str]:
+        """Return the record headers that may name the schema of ``value`` or ``key``."""
+        return ()
+
+    @abstractmethod
+    def usual_size(self, value: bytes) -> int:
+        """Return the size of most frames, if ``value`` begins with one of them."""
+
+    @abstractmethod
+    def parse(self, raw: bytes) -> Frame:
+        """Return the frame in front of a value; Undecodable if there is none."""
+
+    def parse_header(self, header: str, content: bytes) -> SchemaName:
+        """Return the schema that a record header names."""
+        raise NotImplementedError(header)
+
+    @property
+    def has_rest(self) -> bool:
+        """Tell whether there is something in front of values though a header names the schema."""
+        return False
+
+    def parse_rest(self, schema: SchemaName, raw: bytes) -> Frame:
+        """Return the frame of a value whose schema a header names."""
+        return Frame(schema, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfluentFraming(Framing):
+    """A zero and an id of 4 bytes, or a one and a GUID of 16, alike in headers.
+
+    ``indexed``: behind that Protobuf's indexes, zigzag varints, their count first; a zero is
+    short for the list of one zero.
     """
 
-    names: Sequence[SchemaName]
-    codes: npt.NDArray[np.int64]
-    payloads: pa.Array
-    bad: Mapping[int, str]
+    def headers(self, column: str) -> Sequence[str]:
+        """See ``Framing``."""
+        return (f"__{column}_schema_id",)
+
+    def usual_size(self, value: bytes) -> int:
+        """See ``Framing``."""
+        return 5 + self.indexed
+
+    def parse(self, raw: bytes) -> Frame:
+        """See ``Framing``."""
+        schema_id: SchemaId
+        magic = _magic(raw, 0, 1)
+        if magic == 0:
+            [schema_id], end = _unpack(">xI", raw, "magic and schema id")
+        else:
+            [guid], end = _unpack("x16s", raw, "magic and GUID")
+            schema_id = str(UUID(bytes=guid))
+        if not self.indexed:
+            return Frame(SchemaName(schema_id), end)
+        indexes, end = _read_indexes(raw, end)
+        return Frame(SchemaName(schema_id, indexes), end)
+
+    def parse_header(self, header: str, content: bytes) -> SchemaName:
+        """See ``Framing``."""
+        return self.parse(content).schema
 
 
-def read_frames(
-    messages: pa.RecordBatch, *, column: str = "value", indexed: bool = False
-) -> Frames:
-    """Read the frames of all messages; ``indexed``: with Protobuf's indexes."""
-    return _FrameReader(messages, column, indexed).read()
+@dataclass(frozen=True, slots=True)
+class ApicurioFraming(Framing):
+    """A zero and an id of 4 bytes, or of 8 that begin with zeros, as version 2 wrote them.
 
+    ``use_id`` is the serialiser's ``apicurio.registry.use-id``, None for the default of the
+    version that writes as many bytes.  ``indexed``: behind that Protobuf's reference, a small
+    message of its own with the short name of the type.
+    """
 
-def unframed(
-    messages: pa.RecordBatch, *, indexed: bool = False
-) -> tuple[pa.RecordBatch, Mapping[int, str]]:
-    """Return the messages with their payloads for values, null where a frame is bad, and why."""
-    frames = read_frames(messages, indexed=indexed)
-    return with_payloads(messages, frames.payloads, frames.bad), frames.bad
+    use_id: str | None = None
 
+    def headers(self, column: str) -> Sequence[str]:
+        """See ``Framing``."""
+        return (f"apicurio.{column}.globalId", f"apicurio.{column}.contentId")
 
-def with_payloads(
-    messages: pa.RecordBatch, payloads: pa.Array, bad: Mapping[int, str]
-) -> pa.RecordBatch:
-    """Return messages with these values, null in ``bad`` rows."""
-    if bad:
-        good = np.ones(len(payloads), dtype=bool)
-        good[list(bad)] = False
-        payloads = pc.if_else(pa.array(good), payloads, pa.scalar(None, payloads.type))
-    place = messages.schema.get_field_index("value")
-    return messages.set_column(place, messages.schema.field(place), payloads)
+    def usual_size(self, value: bytes) -> int:
+        """See ``Framing``."""
+        return 9 if value[1:5] == bytes(4) else 5
 
+    def parse(self, raw: bytes) -> Frame:
+        """See ``Framing``."""
+        _magic(raw, 0)
+        long = self.usual_size(raw) == 9
+        [number], end = _unpack(">xQ" if long else ">xI", raw, "magic and schema id")
+        use_id = self.use_id or ("globalId" if long else "contentId")
+        schema, size, _ = self.parse_rest(SchemaName(ApicurioId(use_id, number)), raw[end:])
+        return Frame(schema, end + size)
 
-class _FrameReader:
-    """The frames of one chunk while they are read: those of the usual form by columns."""
+    def parse_header(self, header: str, content: bytes) -> SchemaName:
+        """See ``Framing``."""
+        if len(content) != 8:
+            raise Undecodable(f"{len(content)} bytes, not an id of 8")
+        return SchemaName(ApicurioId(header.rpartition(".")[2], int.from_bytes(content, "big")))
 
-    def __init__(self, messages: pa.RecordBatch, column: str, indexed: bool) -> None:
-        self._messages = messages
-        self._values = messages.column(column)
-        self._header = KEY_HEADER if column == "key" else VALUE_HEADER
-        self._indexed = indexed
-        self._names: dict[SchemaName, int] = {}
-        self._codes = np.full(len(self._values), -1, np.int64)
-        self._sizes = np.zeros(len(self._values), np.int64)
-        self._bad: dict[int, str] = {}
+    @property
+    def has_rest(self) -> bool:
+        """See ``Framing``."""
+        return self.indexed
 
-    def read(self) -> Frames:
-        """Return what the frames are."""
-        present = self._values.is_valid().to_numpy(zero_copy_only=False)
-        unread = present.copy()
-        self._read_headers(unread)
-        if unread.any():
-            self._read_prefixes(unread)
-        self._codes[~present] = -1
-        bad = {row: self._bad[row] for row in sorted(self._bad) if present[row]}
-        return Frames(list(self._names), self._codes, self._payloads(), bad)
-
-    def _code(self, name: SchemaName) -> int:
-        return self._names.setdefault(name, len(self._names))
-
-    def _read_headers(self, unread: npt.NDArray[np.bool_]) -> None:
-        """Read the headers that name schemas; of several the last one counts."""
-        headers = self._headers()
-        if headers is None:
-            return
-        entries = headers.flatten()
-        places = pa.array(_true_places(pc.equal(entries.field("key"), self._header)))
-        rows = pc.list_parent_indices(headers).take(places).to_numpy(zero_copy_only=False)
-        contents = entries.field("value").take(places).dictionary_encode()
-        codes = [self._parse_header(content) for content in contents.dictionary.to_pylist()]
-        absent = self._parse_header(b"")
-        for row, place in zip(rows.tolist(), contents.indices.to_pylist(), strict=True):
-            code = absent if place is None else codes[place]
-            unread[row] = False
-            self._bad.pop(row, None)
-            self._codes[row] = code if isinstance(code, int) else -1
-            if isinstance(code, str):
-                self._bad[row] = code
-
-    def _headers(self) -> pa.ListArray | None:
-        if "headers" not in self._messages.schema.names:
-            return None
-        headers = self._messages.column("headers")
-        return None if headers.null_count == len(headers) else headers
-
-    def _parse_header(self, content: bytes) -> int | str:
+    def parse_rest(self, schema: SchemaName, raw: bytes) -> Frame:
+        """See ``Framing``."""
+        if not self.indexed:
+            return Frame(schema, 0)
+        size, start = _varint(raw, 0)
+        tag, reference = raw[start : start + 1], raw[start + 2 : start + size]
+        if tag != b"\n" or size < 3 or len(reference) != size - 2 or raw[start + 1] != size - 2:
+            raise Undecodable("no reference to the message's type in front of it")
         try:
-            return self._code(parse_frame(content, indexed=self._indexed)[0])
-        except Undecodable as error:
-            return f"header {self._header}: {error}"
-
-    def _read_prefixes(self, unread: npt.NDArray[np.bool_]) -> None:
-        """Read the frames in front of values: equal heads of the usual form once."""
-        size = HEAD_OF_ID.size + self._indexed
-        heads = pc.binary_slice(self._values, 0, size).dictionary_encode()
-        code_of_head = np.full(len(heads.dictionary) + 1, -1, np.int64)
-        for place, head in enumerate(heads.dictionary.to_pylist()):
-            # A zero is short for the list of one zero, the first type: nearly all have it.
-            if len(head) == size and head[0] == MAGIC_OF_ID and not (self._indexed and head[-1]):
-                schema_id = HEAD_OF_ID.unpack_from(head)[1]
-                code_of_head[place] = self._code(
-                    SchemaName(schema_id, (0,) if self._indexed else ())
-                )
-        codes = code_of_head[heads.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-        usual = unread & (codes >= 0)
-        self._codes[usual], self._sizes[usual] = codes[usual], size
-        rows = np.flatnonzero(unread & (codes < 0))
-        for row, raw in zip(
-            rows.tolist(), self._values.take(pa.array(rows)).to_pylist(), strict=True
-        ):
-            try:
-                name, self._sizes[row] = parse_frame(raw, indexed=self._indexed)
-                self._codes[row] = self._code(name)
-            except Undecodable as error:
-                self._bad[row] = str(error)
-
-    def _payloads(self) -> pa.Array:
-        sizes, counts = np.unique(self._sizes, return_counts=True)
-        payloads = self._values
-        for place, size in enumerate(sizes[np.argsort(-counts, kind="stable")].tolist()):
-            # Arrow fails without an end where values are shorter than the start.
-            part = pc.binary_slice(self._values, size, LONGEST) if size else self._values
-            payloads = pc.if_else(pa.array(self._sizes == size), part, payloads) if place else part
-        return payloads
+            return Frame(SchemaName(schema.schema_id, reference.decode()), start + size)
+        except UnicodeDecodeError as error:
+            raise Undecodable("the reference to the message's type is not text") from error
 
 
-def _true_places(truths: pa.BooleanArray) -> npt.NDArray[np.int64]:
-    return np.flatnonzero(truths.to_numpy(zero_copy_only=False).astype(bool))
+@dataclass(frozen=True, slots=True)
+class GlueFraming(Framing):
+    """A three, a zero or, of payloads compressed by zlib, a five, and a GUID of 16 bytes.
+
+    ``indexed``: the payload begins with the position of the message's type, a varint.
+    """
+
+    def usual_size(self, value: bytes) -> int:
+        """See ``Framing``."""
+        return 18 + self.indexed
+
+    def parse(self, raw: bytes) -> Frame:
+        """See ``Framing``."""
+        _magic(raw, 3)
+        [compression, guid], end = _unpack("xB16s", raw, "magic, compression and GUID")
+        if compression not in (0, 5):
+            raise Undecodable(f"compression {compression}, not 0 or 5")
+        payload = _decompress(raw[end:]) if compression else None
+        schema_id = str(UUID(bytes=guid))
+        if not self.indexed:
+            return Frame(SchemaName(schema_id), end, payload)
+        if payload is None:
+            position, end = _varint(raw, end)
+            return Frame(SchemaName(schema_id, position), end)
+        position, start = _varint(payload, 0)
+        return Frame(SchemaName(schema_id, position), end, payload[start:])
 
 
-def parse_frame(raw: bytes, *, indexed: bool) -> tuple[SchemaName, int]:
-    """Return the schema that a frame names, and the size of the frame in bytes."""
+FRAMINGS: Mapping[str, type[Framing]] = {
+    "confluent": ConfluentFraming,
+    "apicurio": ApicurioFraming,
+    "glue": GlueFraming,
+}
+
+
+def framing_of(
+    decoder: str,
+    registry: object,
+    name: str | None,
+    *,
+    indexed: bool = False,
+    use_id: str | None = None,
+) -> Framing | None:
+    """Return the framing of a decoder's messages, None of bare ones.
+
+    Raises ``ConfigurationError``.
+    """
+    if name == "apicurio":
+        return ApicurioFraming(indexed, use_id)
+    if name is not None and name in FRAMINGS:
+        return FRAMINGS[name](indexed)
+    if name not in (None, "none"):
+        known = ", ".join([*FRAMINGS, "none"])
+        raise ConfigurationError(f"{decoder} framing {name!r}: must be one of {known}")
+    if registry is None:
+        return None
+    if name == "none":
+        raise ConfigurationError(f"{decoder}: messages have no framing, so no registry is needed")
+    return ConfluentFraming(indexed)
+
+
+def _magic(raw: bytes, *known: int) -> int:
     if not raw:
         raise Undecodable(EMPTY_PAYLOAD)
-    schema_id: SchemaId
-    if raw[0] == MAGIC_OF_ID:
-        size = HEAD_OF_ID.size
-        if len(raw) < size:
-            raise Undecodable(f"{len(raw)} bytes: shorter than magic and schema id")
-        schema_id = HEAD_OF_ID.unpack_from(raw)[1]
-    elif raw[0] == MAGIC_OF_GUID:
-        size = SIZE_OF_GUID
-        if len(raw) < size:
-            raise Undecodable(f"{len(raw)} bytes: shorter than magic and GUID")
-        schema_id = str(UUID(bytes=raw[1:size]))
-    else:
-        raise Undecodable(f"magic byte {raw[0]}, not {MAGIC_OF_ID} or {MAGIC_OF_GUID}")
-    if not indexed:
-        return SchemaName(schema_id), size
-    indexes, end = _read_indexes(raw, size)
-    return SchemaName(schema_id, indexes), end
+    if raw[0] not in known:
+        raise Undecodable(f"magic byte {raw[0]}, not {' or '.join(map(str, known))}")
+    return raw[0]
+
+
+def _unpack(layout: str, raw: bytes, contents: str) -> tuple[tuple[Any, ...], int]:
+    size = struct.calcsize(layout)
+    if len(raw) < size:
+        raise Undecodable(f"{len(raw)} bytes: shorter than {contents}")
+    return struct.unpack_from(layout, raw), size
+
+
+def _decompress(raw: bytes) -> bytes:
+    reader = zlib.decompressobj()
+    try:
+        payload = reader.decompress(raw, MOST_DECOMPRESSED)
+    except zlib.error as error:
+        raise Undecodable(f"invalid zlib: {error}") from error
+    if not reader.eof or reader.unused_data:
+        raise Undecodable(f"zlib: truncated, longer than {MOST_DECOMPRESSED} bytes, or followed")
+    return payload
 
 
 def _read_indexes(raw: bytes, start: int) -> tuple[tuple[int, ...], int]:
-    """Return the indexes and where they end: zigzag varints, their count first."""
-    count, end = _varint(raw, start)
+    """Return the indexes and where they end."""
+    count, end = _zigzag(raw, start)
     if count == 0:
         return (0,), end
     if not 0 < count <= MOST_INDEXES:
         raise Undecodable(f"{count} message indexes")
     indexes = []
     for _ in range(count):
-        index, end = _varint(raw, end)
+        index, end = _zigzag(raw, end)
         indexes.append(index)
     return tuple(indexes), end
+
+
+def _zigzag(raw: bytes, start: int) -> tuple[int, int]:
+    value, end = _varint(raw, start)
+    return (value >> 1) ^ -(value & 1), end
 
 
 def _varint(raw: bytes, start: int) -> tuple[int, int]:
@@ -228,5 +290,5 @@ def _varint(raw: bytes, start: int) -> tuple[int, int]:
     for position, byte in enumerate(raw[start : start + 10]):
         value |= (byte & 0x7F) << 7 * position
         if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), start + position + 1
+            return value, start + position + 1
     raise Undecodable(f"truncated header at byte {min(start, len(raw))}")

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from secor.parsing.decoders import MAX_ELEMENTS
 from secor.parsing.decoders.by_registry import SchemaReaders, with_schema
-from secor.parsing.decoders.framing import Frames, read_frames, with_payloads
+from secor.parsing.decoders.frames import Frames, read_frames, with_payloads
+from secor.parsing.decoders.framing import ConfluentFraming, MessageType, framing_of
 from secor.parsing.decoders.json import JsonDecoder
 from secor.parsing.decoders.json_schema import Shape, shape_of
 from secor.parsing.decoders.json_typing import fit_rows
@@ -29,25 +30,28 @@ class FramedJsonDecoder:
         self,
         registry: SchemaRegistry | None = None,
         max_elements: int = MAX_ELEMENTS,
+        framing: str | None = None,
+        use_id: str | None = None,
         keep_nulls_in: Collection[str] = (),
     ) -> None:
+        self._framing = framing_of("json", registry, framing, use_id=use_id) or ConfluentFraming()
         self._json = JsonDecoder(max_elements, keep_nulls_in)
         self._shapes: SchemaReaders[_Shaped] | None = None
         if registry is not None:
             self._shapes = SchemaReaders(registry, "JSON", _Shaped)
         address = registry.url if registry is not None else "-"
-        self.identity = f"json-framed-1:{address}:{self._json.identity}"
+        self.identity = f"json-framed-1:{self._framing.name}:{address}:{self._json.identity}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``; the messages must go together."""
-        [(_, decoded)] = self._decode(messages, read_frames(messages), paths)
+        [(_, decoded)] = self._decode(messages, read_frames(messages, self._framing), paths)
         return decoded
 
     def decode_apart(
         self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
     ) -> Sequence[tuple[Rows, Decoded]]:
         """See ``rows.DividingDecoder``: by what the schemas say of the fields."""
-        frames = read_frames(messages)
+        frames = read_frames(messages, self._framing)
         if self._shapes is not None and paths is None:
             self._shapes.prefetch(frames.names)
         return self._decode(messages, frames, paths)
@@ -78,7 +82,7 @@ class FramedJsonDecoder:
 class _Shaped:
     """The types that a JSON Schema gives to the fields of its messages."""
 
-    def __init__(self, registered: RegisteredSchema, _indexes: tuple[int, ...]) -> None:
+    def __init__(self, registered: RegisteredSchema, _message_type: MessageType) -> None:
         self.shape = shape_of(registered)
 
 

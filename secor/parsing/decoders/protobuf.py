@@ -14,7 +14,6 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.runtime_version import VersionError
 
 from secor.core.errors import ConfigurationError
-from secor.parsing.decoders import check_framing
 from secor.parsing.decoders.by_registry import RegistryRows, RowReader, SchemaReaders
 from secor.parsing.decoders.columns import (
     MAX_DEPTH,
@@ -23,7 +22,8 @@ from secor.parsing.decoders.columns import (
     build_declared,
     rowwise,
 )
-from secor.parsing.decoders.framing import unframed
+from secor.parsing.decoders.frames import unframed
+from secor.parsing.decoders.framing import ConfluentFraming, MessageType, framing_of
 from secor.parsing.decoders.json_text import depth
 from secor.parsing.decoders.protobuf_files import check_compiler, message_class
 from secor.parsing.decoders.protobuf_types import Convert, Planner, dictionary
@@ -40,11 +40,18 @@ class RegistryProtobufDecoder:
     JSON text, and Confluent's Decimal is a decimal where its field's options say the scale.
     """
 
-    def __init__(self, registry: SchemaRegistry) -> None:
+    def __init__(
+        self,
+        registry: SchemaRegistry,
+        framing: str | None = None,
+        use_id: str | None = None,
+    ) -> None:
         check_compiler()
         readers: SchemaReaders[RowReader] = SchemaReaders(registry, "PROTOBUF", _MessageReader)
-        self._rows = RegistryRows(readers, indexed=True)
-        self.identity = f"protobuf-registry-1:{registry.url}"
+        frames = framing_of("protobuf", registry, framing, indexed=True, use_id=use_id)
+        frames = frames or ConfluentFraming(indexed=True)
+        self._rows = RegistryRows(readers, frames)
+        self.identity = f"protobuf-registry-1:{frames.name}:{registry.url}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``; the messages' types must go together."""
@@ -60,8 +67,8 @@ class RegistryProtobufDecoder:
 class _MessageReader:
     """Reads the messages of one type of a registered schema."""
 
-    def __init__(self, registered: RegisteredSchema, indexes: tuple[int, ...]) -> None:
-        self._class = message_class(registered, indexes)
+    def __init__(self, registered: RegisteredSchema, message_type: MessageType) -> None:
+        self._class = message_class(registered, message_type)
         kind: Any = self._class.DESCRIPTOR
         self.type, self._getters = Planner(native=True).plan(kind)
         self._readers: dict[frozenset[str] | None, Convert] = {None: dictionary(self._getters)}
@@ -95,10 +102,11 @@ class ProtobufDecoder:
         message_class: str | None = None,
         encoding: str = "binary",
         framing: str | None = None,
+        use_id: str | None = None,
     ) -> None:
         if encoding not in ("binary", "json"):
             raise ConfigurationError(f"protobuf encoding {encoding!r}: must be 'binary' or 'json'")
-        check_framing("protobuf", None, framing)
+        self._framing = framing_of("protobuf", None, framing, indexed=True, use_id=use_id)
         if (message_class is None) == (message is None or descriptor_set is None):
             raise ConfigurationError(
                 "protobuf: give either message and descriptor_set, or message_class"
@@ -111,7 +119,6 @@ class ProtobufDecoder:
             self._class = _load_described(Path(descriptor_set), message)
         self._binary = encoding == "binary"
         kind: Any = self._class.DESCRIPTOR
-        self._framed = framing == "confluent"
         self._type, self._getters = Planner().plan(kind)
         self.identity = f"protobuf-3:{encoding}:{framing or 'none'}:{kind.full_name}:{_hash(kind)}"
 
@@ -122,8 +129,8 @@ class ProtobufDecoder:
             wanted = {path.partition(".")[0] for path in paths}
             getters = [getter for getter in getters if getter[0] in wanted]
         framed_badly: Mapping[int, str] = {}
-        if self._framed:
-            messages, framed_badly = unframed(messages, indexed=True)
+        if self._framing is not None:
+            messages, framed_badly = unframed(messages, self._framing)
         plain = dictionary(getters)
         read = _parse_binary if self._binary else _parse_json
         objects, bad = rowwise(

@@ -12,7 +12,7 @@ import importlib.util
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path, PurePosixPath
@@ -24,6 +24,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 
 from secor.core.errors import ConfigurationError, Unavailable
+from secor.parsing.decoders.framing import MessageType
 from secor.parsing.registry import RegisteredSchema
 
 Files = dict[str, descriptor_pb2.FileDescriptorProto]
@@ -76,8 +77,8 @@ def check_compiler() -> None:
         )
 
 
-def message_class(registered: RegisteredSchema, indexes: tuple[int, ...]) -> type[Message]:
-    """Return the class of the message to which ``indexes`` lead, level by level.
+def message_class(registered: RegisteredSchema, message_type: MessageType) -> type[Message]:
+    """Return the class of a message of the schema, as a frame names it.
 
     Raises ``ConfigurationError`` for a schema that cannot be compiled.
     """
@@ -89,7 +90,9 @@ def message_class(registered: RegisteredSchema, indexes: tuple[int, ...]) -> typ
     pool = descriptor_pool.DescriptorPool()
     try:
         _add(MAIN, files, pool, set())
-        return message_factory.GetMessageClass(pool.FindMessageTypeByName(_name(files, indexes)))
+        return message_factory.GetMessageClass(
+            pool.FindMessageTypeByName(_full_name(files[MAIN], message_type))
+        )
     except (TypeError, KeyError) as error:
         raise ConfigurationError(f"Protobuf schema: {error}") from error
 
@@ -193,13 +196,27 @@ def _add(name: str, files: Files, pool: descriptor_pool.DescriptorPool, added: s
     pool.Add(file)
 
 
-def _name(files: Files, indexes: tuple[int, ...]) -> str:
-    file = files[MAIN]
-    types = file.message_type
-    names = [file.package] if file.package else []
-    for index in indexes:
+def _full_name(file: descriptor_pb2.FileDescriptorProto, message_type: MessageType) -> str:
+    package = f"{file.package}." if file.package else ""
+    if isinstance(message_type, str):
+        return f"{package}{message_type}"
+    if isinstance(message_type, int):
+        names = sorted(_all_names(file.message_type, package))
+        if message_type >= len(names):
+            raise ConfigurationError(f"Protobuf schema: no message at position {message_type}")
+        return names[message_type]
+    types, path = file.message_type, []
+    for index in message_type:
         if not 0 <= index < len(types):
-            raise ConfigurationError(f"Protobuf schema: no message at indexes {list(indexes)}")
-        names.append(types[index].name)
+            indexes = list(message_type)
+            raise ConfigurationError(f"Protobuf schema: no message at indexes {indexes}")
+        path.append(types[index].name)
         types = types[index].nested_type
-    return ".".join(names)
+    return package + ".".join(path)
+
+
+def _all_names(types: Iterable[descriptor_pb2.DescriptorProto], before: str) -> Iterator[str]:
+    """Yield the full names of types, the hidden ones of maps' entries included."""
+    for kind in types:
+        yield before + kind.name
+        yield from _all_names(kind.nested_type, f"{before}{kind.name}.")

@@ -11,8 +11,14 @@ import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from secor.adapters.glue import GlueTable
-from secor.core.errors import AccessDenied, ActionFailed, ConfigurationError
+from secor.adapters.glue import GlueSchemas, GlueTable
+from secor.core.errors import (
+    AccessDenied,
+    ActionFailed,
+    ConfigurationError,
+    NotFound,
+    Unavailable,
+)
 
 KEYS = {"access_key": "a", "secret_key": "b", "region": "us-east-1"}
 
@@ -92,3 +98,43 @@ def test_refused_credentials_are_told_as_such() -> None:
         stubbed.add_client_error("get_table", "AccessDeniedException", "no")
         with pytest.raises(AccessDenied, match=r"logs\.clicks"):
             table.add([("dt", "2026-11-21")], "s3://x/")
+
+
+ADDRESS = "https://glue.eu-west-1.amazonaws.com"
+
+
+def test_a_schema_is_found_by_the_guid_of_its_version(glue: Any) -> None:
+    del glue
+    text = '{"type": "record", "name": "R", "fields": []}'
+    client = boto3.client("glue", region_name="eu-west-1")
+    client.create_registry(RegistryName="r")
+    made = client.create_schema(
+        RegistryId={"RegistryName": "r"},
+        SchemaName="s",
+        DataFormat="AVRO",
+        Compatibility="NONE",
+        SchemaDefinition=text,
+    )
+    schemas = GlueSchemas(ADDRESS, access_key="a", secret_key="b")
+    assert schemas.schema(made["SchemaVersionId"]) == ("AVRO", text)
+    with pytest.raises(NotFound):
+        schemas.schema("b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63")
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [("AccessDeniedException", AccessDenied), ("InternalService", Unavailable)]
+)
+def test_errors_of_glues_registry_are_not_final(code: str, error: type[Exception]) -> None:
+    schemas = GlueSchemas(ADDRESS, access_key="a", secret_key="b")
+    with Stubber(schemas._client) as stub:
+        stub.add_client_error("get_schema_version", code, http_status_code=400)
+        with pytest.raises(error, match="glue"):
+            schemas.schema("b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63")
+
+
+def test_a_registry_without_a_region_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    with pytest.raises(ConfigurationError, match=r"parser\.registry_url, such as"):
+        GlueSchemas("https://proxy.example")
