@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,6 +40,7 @@ from secor.config.model import Config
 from secor.core.errors import LedgerCorrupt
 from secor.core.model import TopicPartition
 from secor.core.ports import ObjectStore, OffsetLedger
+from secor.core.text import waiting_text
 
 if TYPE_CHECKING:
     from secor.adapters.kafka import KafkaReader
@@ -55,6 +56,9 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(config: Path, as_json: bool) -> int:
     """Show the committed offset, the log and the open intent of each topic partition.
+
+    The log's end is that for readers of committed messages; offsets that wait behind an open
+    transaction are named apart.
 
     Without an entry the lag is what kafka.reset leaves to read: the whole log, or nothing with
     "latest".  Exit code 5 when a partition is stopped, for example by an unreadable entry, and when
@@ -199,7 +203,7 @@ def _row(
     reader: KafkaReader,
     reasons: StopReasons,
     topic_partition: TopicPartition,
-) -> dict[str, object]:
+) -> dict[str, Any]:
     entry, log, stopped = reasons.look(ledger, reader, topic_partition)
     intent = entry.intent
     next_offset = next_to_store(config, entry.committed, log, stopped)
@@ -210,6 +214,7 @@ def _row(
         "log_end": log.end,
         "committed": entry.committed,
         "lag": None if next_offset is None else max(0, log.end - next_offset),
+        "withheld": log.withheld,
         "topic_id": entry.topic_id,
         "intent": {"start": intent.start, "end": intent.end, "owner": intent.owner}
         if intent
@@ -219,7 +224,7 @@ def _row(
     }
 
 
-def _show(rows: list[dict[str, object]]) -> None:
+def _show(rows: list[dict[str, Any]]) -> None:
     lines = [("topic", "partition", "committed", "log", "lag", "intent")]
     for row in rows:
         intent = row["intent"]
@@ -243,5 +248,8 @@ def _show(rows: list[dict[str, object]]) -> None:
     for line in table(lines, left=frozenset({0, 5})):
         click.echo(line)
     for row in rows:
+        where = f"{row['topic']}/{row['partition']}"
+        if row["withheld"]:
+            click.echo(f"{where}: {waiting_text(row['withheld'])}")
         if row["fault"]:
-            click.echo(f"{row['topic']}/{row['partition']}: {row['fault']}")
+            click.echo(f"{where}: {row['fault']}")

@@ -109,6 +109,7 @@ def verify(config: Path, as_json: bool) -> int:
                 "target": str(result.topic_partition),
                 "messages": result.messages,
                 "repeated": result.repeated,
+                "withheld": result.withheld,
                 "difference": str(result.difference) if result.difference else None,
             }
             for result in results
@@ -123,6 +124,7 @@ def verify(config: Path, as_json: bool) -> int:
                 if wrong
                 else _all_equal(results)
             )
+            + _withheld(results)
         )
     # Without a partition nothing was compared, and nothing is proven.
     return Exit.DIFFERENT if wrong or not results else Exit.OK
@@ -135,6 +137,14 @@ def _all_equal(results: Sequence[PartitionResult]) -> str:
         return "nothing was compared: archive and target are empty"
     repeated = sum(result.repeated for result in results)
     return f"none is missing, {repeated:,} are there again" if repeated else "all equal"
+
+
+def _withheld(results: Sequence[PartitionResult]) -> str:
+    offsets = sum(result.withheld for result in results)
+    if not offsets:
+        return ""
+    waiting = how_many(offsets, "offset of the target waits", "offsets of the target wait")
+    return f"; {waiting} behind an open transaction, and are not compared"
 
 
 def _shown(results: Iterator[PartitionResult], *, quiet: bool) -> Iterator[PartitionResult]:

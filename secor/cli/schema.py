@@ -19,7 +19,7 @@ from secor.config.model import Config
 from secor.core.errors import ConfigurationError, RestartPartition
 from secor.core.model import QUARANTINE, Chunk, TopicPartition
 from secor.core.ports import Parser
-from secor.core.text import how_many
+from secor.core.text import how_many, withheld_text
 from secor.parsing.parts import ROW
 
 if TYPE_CHECKING:
@@ -117,12 +117,17 @@ def infer(config: Path, topic: str, limit: int, output: Path | None) -> None:
     )
     with open_reader(settings) as reader:
         sample = Sample(reader, pipeline_for(parser, typed=True), topic, limit)
-        schema, outvoted = RowSchema.infer(sample.rows())
+        rows = list(sample.rows())
+        if not rows and sample.withheld:
+            raise ConfigurationError(
+                f"{topic}: no message can be read yet{withheld_text(sample.withheld)}"
+            )
+        schema, outvoted = RowSchema.infer(rows)
     _give(schema.describe(), output)
     summary = f"looked at {how_many(sample.good, 'message')}"
     if sample.bad:
         summary += f"; {sample.bad:,} more cannot be parsed and would be in quarantine"
-    click.echo(summary, err=True)
+    click.echo(summary + withheld_text(sample.withheld), err=True)
     for field in outvoted:
         click.echo(f"would be in quarantine: {field}", err=True)
 
@@ -164,7 +169,10 @@ def fetch(config: Path, topic: str, schema_id: int, output: Path | None) -> None
 
 
 class Sample:
-    """The latest messages of a topic, parsed; ``good`` and ``bad`` are counted on the way."""
+    """The latest messages of a topic, parsed; ``good`` and ``bad`` are counted on the way.
+
+    ``withheld`` counts offsets behind open transactions, of which nothing is looked at.
+    """
 
     def __init__(self, reader: KafkaReader, parser: Parser, topic: str, limit: int) -> None:
         self._reader = reader
@@ -173,6 +181,7 @@ class Sample:
         self._limit = limit
         self.good = 0
         self.bad = 0
+        self.withheld = 0
 
     def rows(self) -> Iterator[pa.StructArray]:
         """Give the decoded rows, at most ``limit``, evenly from the partitions."""
@@ -182,6 +191,7 @@ class Sample:
 
     def _latest(self, partition: TopicPartition, count: int) -> Iterator[pa.StructArray]:
         log_range = self._reader.log_range(partition)
+        self.withheld += log_range.withheld
         start = max(log_range.start, log_range.end - count)
         if start >= log_range.end:
             return

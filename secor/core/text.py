@@ -37,12 +37,15 @@ def iso_time(seconds: float) -> str:
         return f"{seconds:.0f} seconds since 1970"
 
 
+def waiting_text(offsets: int) -> str:
+    """Return how many offsets wait behind an open transaction."""
+    waiting = how_many(offsets, "offset waits", "offsets wait")
+    return f"{waiting} behind an open transaction: see secor progress"
+
+
 def withheld_text(offsets: int) -> str:
     """Return the end of a sentence about committed messages: how many are not committed yet."""
-    if not offsets:
-        return ""
-    waiting = how_many(offsets, "offset waits", "offsets wait")
-    return f"; {waiting} behind an open transaction: see secor progress"
+    return f"; {waiting_text(offsets)}" if offsets else ""
 
 
 def safe_name(text: str) -> str:

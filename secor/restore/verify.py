@@ -31,12 +31,16 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """How a comparison of one target partition ended; ``repeated`` messages are there again."""
+    """How a comparison of one target partition ended; ``repeated`` messages are there again.
+
+    ``withheld`` offsets of the target wait behind an open transaction, and are not compared.
+    """
 
     topic_partition: TopicPartition
     messages: int
     difference: Difference | None
     repeated: int = 0
+    withheld: int = 0
 
 
 def compare_in_order(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -44,7 +45,7 @@ def offsets_to_compare(job: Job) -> int:
 
 
 def verify(job: Job, advance: Advance = lambda *_: None) -> Iterator[PartitionResult]:
-    """Give how each partition of each target compares.
+    """Give how each partition of each target compares, and what waits there uncommitted.
 
     Raises ``ConfigurationError`` where there is nothing to compare.
     """
@@ -53,13 +54,24 @@ def verify(job: Job, advance: Advance = lambda *_: None) -> Iterator[PartitionRe
         raise ConfigurationError(nothing_archived(job))
     offsets = read_all_offsets(job, job.offsets_partitions()).offsets
     vanished = [_vanished(job, *it) for it in job.vanished(sources, offsets).items()]
-    route, written = job.routing(), _written(job)
-    job.log.know_leaders(_targets(route))
+    job.log.know_leaders(_targets(job.routing()))
     yield from vanished
+    compared = {result.topic_partition for result in vanished}
+    for result in _compare(job, sources, compared, advance):
+        # In this order: a transaction that ends meanwhile must not look like an open one.
+        last = job.log.end(result.topic_partition, committed=False)
+        waiting = last - job.log.end(result.topic_partition, committed=True)
+        yield replace(result, withheld=max(0, waiting))
+
+
+def _compare(
+    job: Job, sources: list[SourcePartition], compared: set[TopicPartition], advance: Advance
+) -> Iterator[PartitionResult]:
+    """Give the results of the target partitions that are not ``compared`` yet."""
+    route, written = job.routing(), _written(job)
     if job.config.target.partitioning != "same":
         yield from _in_any_order(job, sources, route, written, advance)
         return
-    compared = {it.topic_partition for it in vanished}
     for source in sources:
         target = TopicPartition(route.target(source.topic), source.partition)
         compared.add(target)

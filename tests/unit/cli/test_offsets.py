@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from secor.cli import main, offsets, verify
 from secor.cli.exit_codes import Exit
 from secor.core.errors import ConfigurationError, LedgerCorrupt, Refused, TopicRecreated
-from secor.core.model import Entry, Intent, OffsetRange, TopicPartition
+from secor.core.model import Entry, Intent, LogRange, OffsetRange, TopicPartition
 from secor.formats import make_format
 from secor.wiring import clients
 from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger, Shelf, messages
@@ -111,6 +111,26 @@ def test_show_tells_offsets_lag_and_intents(world: World) -> None:
         (0, 25, 5),
         (1, 0, 0),
     ]
+
+
+def test_show_names_what_waits_behind_an_open_transaction(world: World) -> None:
+    world.reader.ranges[CLICKS] = LogRange(0, 30, high_watermark=530)
+    shown = world.run(offsets.command, "show", world.config)
+    assert shown.return_value == 0
+    assert "clicks/0: 500 offsets wait behind an open transaction: see secor progress" in (
+        shown.stdout.splitlines()
+    )
+    rows = json.loads(world.run(offsets.command, "show", world.config, "--json").stdout)["offsets"]
+    assert [(row["lag"], row["withheld"]) for row in rows] == [(5, 500), (0, 0)]
+
+
+def test_an_offset_of_the_log_may_be_set_though_nobody_may_read_up_to_it_yet(world: World) -> None:
+    world.reader.ranges[CLICKS] = LogRange(0, 30, high_watermark=530)
+    arguments = ("set", world.config, "clicks", 0, "--yes")
+    with pytest.raises(ConfigurationError, match="beyond the log's end 530"):
+        world.run(offsets.command, *arguments[:4], 531, "--yes")
+    world.run(offsets.command, *arguments[:4], 530, "--yes")
+    assert world.ledger.entries[CLICKS] == Entry(530)
 
 
 def test_show_goes_on_after_an_entry_that_cannot_be_read(

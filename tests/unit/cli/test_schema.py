@@ -47,6 +47,7 @@ class Topic:
 
     def __init__(self, *logs: list[object]) -> None:
         self.logs = logs
+        self.withheld = 0
         self.read_from: list[int] = []
 
     def partitions(self, topic: str) -> list[TopicPartition]:
@@ -54,7 +55,8 @@ class Topic:
         return [TopicPartition(topic, number) for number in known]
 
     def log_range(self, topic_partition: TopicPartition) -> LogRange:
-        return LogRange(10, 10 + len(self.logs[topic_partition.partition]))
+        end = 10 + len(self.logs[topic_partition.partition])
+        return LogRange(10, end, high_watermark=end + self.withheld)
 
     def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
         self.read_from.append(start)
@@ -124,6 +126,18 @@ def test_messages_that_cannot_be_parsed_are_counted_and_do_not_stop_it(
     result = run(Topic([{"n": "no time"}, {"at": AT}]), monkeypatch, config, "clicks")
     assert [field["name"] for field in json.loads(result.stdout)["fields"]] == ["at"]
     assert "1 message; 1 more cannot be parsed" in result.stderr
+
+
+def test_messages_behind_an_open_transaction_are_said_to_be_missing(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic([{"at": AT}])
+    topic.withheld = 500
+    result = run(topic, monkeypatch, config, "clicks")
+    assert "1 message; 500 offsets wait behind an open transaction" in result.stderr
+    topic.logs = [[]]
+    with pytest.raises(ConfigurationError, match="no message can be read yet; 500 offsets wait"):
+        run(topic, monkeypatch, config, "clicks")
 
 
 def test_a_file_that_exists_is_not_overwritten(

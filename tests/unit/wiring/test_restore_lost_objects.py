@@ -177,6 +177,19 @@ def test_a_partition_that_lost_its_end_while_a_daemon_runs_is_not_written(world:
     assert not all_written(job, PARTITIONS, [FIRST])
 
 
+def test_what_waits_behind_an_open_transaction_of_the_target_is_counted(world: World) -> None:
+    world.put(FIRST, 0, 10)
+    world.write(FIRST, 0, 10)
+    stranger = world.job().make_writer("stranger")
+    stranger.initialise()
+    stranger.begin()
+    stranger.write(TopicPartition("clicks", 0), messages(range(4)))
+    stranger.flush()
+    results = {str(it.topic_partition): it for it in verify(world.job())}
+    assert [it.difference for it in results.values()] == [None, None, None]
+    assert [it.withheld for it in results.values()] == [4, 0, 0]
+
+
 def test_nothing_to_compare_is_not_equal(world: World) -> None:
     job = world.job(prefix="elsewhere")
     assert offsets_to_compare(job) == 0
