@@ -126,8 +126,9 @@ class Consumer:
 
     def status(self) -> list[Status]:
         """Return the state of every assigned topic partition."""
+        source = self._source
         return self._statuses.of_all(
-            self._assignment, self._source.known_end, throttled=self._throttled
+            self._assignment, source.known_end, source.withheld, throttled=self._throttled
         )
 
     # ---------------------------------------------------------------- events

@@ -11,7 +11,7 @@ from secor.consume.loads import is_at_rest
 from secor.consume.partition import Partition
 from secor.consume.partition_states import Reading
 from secor.core.errors import SecorError
-from secor.core.model import OffsetRange, TopicPartition
+from secor.core.model import OffsetRange, TopicPartition, Withheld
 
 
 class State(StrEnum):
@@ -53,7 +53,8 @@ class Status:
     monotonic seconds.  ``batch_…`` describe the open batch.  ``sealed`` is the first of
     ``sealed_batches`` that wait for upload, ``in_work`` whether a thread uploads it.
     ``stopped_at`` is since when it goes no further (monotonic seconds).  One that begins again
-    is reported with what was known of it before, until its position is found.
+    is reported with what was known of it before, until its position is found.  ``known_end`` is
+    the last stable offset, ``withheld`` what waits behind that for the end of a transaction.
     """
 
     topic_partition: TopicPartition
@@ -78,6 +79,7 @@ class Status:
     pause: Pause | None = None
     again_at: float | None = None
     stopped_at: float | None = None
+    withheld: Withheld | None = None
 
 
 class Statuses:
@@ -90,30 +92,38 @@ class Statuses:
         self,
         partitions: Iterable[Partition],
         known_end: Callable[[TopicPartition], int | None],
+        withheld: Callable[[TopicPartition], Withheld | None],
         *,
         throttled: bool,
     ) -> list[Status]:
-        """Return what is reported of each; ``known_end`` tells the end of its log."""
+        """Return what is reported of each, with the ends of its log; see ``MessageSource``."""
         statuses = []
         at_rest: dict[TopicPartition, tuple[Batch, Status]] = {}
         for partition in partitions:
             key, batch = partition.topic_partition, partition.batch
-            end = known_end(key)
+            end, waiting = known_end(key), withheld(key)
             if batch is None or not is_at_rest(partition):
-                statuses.append(status_of(partition, end, throttled=throttled))
+                statuses.append(status_of(partition, end, waiting, throttled=throttled))
                 continue
             # At rest with the same batch it has been at rest all the time since.
             of_batch, status = self._at_rest.get(key, (None, None))
-            if status is None or of_batch is not batch or status.known_end != end:
-                status = status_of(partition, end, throttled=throttled)
+            same = status is not None and status.known_end == end and status.withheld == waiting
+            if status is None or of_batch is not batch or not same:
+                status = status_of(partition, end, waiting, throttled=throttled)
             at_rest[key] = batch, status
             statuses.append(status)
         self._at_rest = at_rest
         return statuses
 
 
-def status_of(partition: Partition, known_end: int | None, *, throttled: bool = False) -> Status:
-    """Return what is reported; ``known_end`` is the end of its log.
+def status_of(
+    partition: Partition,
+    known_end: int | None,
+    withheld: Withheld | None = None,
+    *,
+    throttled: bool = False,
+) -> Status:
+    """Return what is reported; ``known_end`` and ``withheld`` are the ends of its log.
 
     ``throttled`` tells that the process pauses all reading to keep its rate.
     """
@@ -143,6 +153,7 @@ def status_of(partition: Partition, known_end: int | None, *, throttled: bool = 
         pause=_pause(partition, throttled=throttled),
         again_at=states.wake_at if states.reading in (Reading.WAITING, Reading.STOPPED) else None,
         stopped_at=partition.stopped_at,
+        withheld=withheld,
     )
 
 

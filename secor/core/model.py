@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import pyarrow as pa
+
+from secor.core.text import iso_time
 
 HEADERS_TYPE = pa.list_(
     pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
@@ -223,8 +224,9 @@ class OpenTransaction:
     """A transaction that has not ended; what is not known of it is None.
 
     ``start_offset`` is its first offset in the log of a topic partition, ``since`` in seconds
-    since the epoch.  ``hanging``: its coordinator has ended it, or never knew that it writes to
-    that partition, so it will not end by itself.
+    since the epoch, ``last_written`` the time of its producer's last message there, by that one's
+    clock.  ``hanging``: its coordinator has ended it, or never knew that it writes to that
+    partition, so it will not end by itself.
     """
 
     start_offset: int | None = None
@@ -232,6 +234,7 @@ class OpenTransaction:
     transactional_id: str | None = None
     since: float | None = None
     hanging: bool = False
+    last_written: float | None = None
 
     def __str__(self) -> str:
         parts = []
@@ -242,8 +245,9 @@ class OpenTransaction:
         if self.start_offset is not None:
             parts.append(f"from offset {self.start_offset} on")
         if self.since is not None:
-            begun = datetime.fromtimestamp(self.since, UTC)  # the broker's own clock
-            parts.append(f"since {begun.isoformat(timespec='seconds')}")
+            parts.append(f"since {iso_time(self.since)}")
+        elif self.last_written is not None:
+            parts.append(f"last written to {iso_time(self.last_written)}")
         kind = "a hanging transaction" if self.hanging else "an open transaction"
         return kind + (f" ({', '.join(parts)})" if parts else "")
 
@@ -262,8 +266,14 @@ class Withheld:
 
     @property
     def begun(self) -> float:
-        """Since when they wait: since the transaction began, where that is known."""
+        """Since when they wait: since the transaction began, where that is known.
+
+        A hanging one that nobody knows the start of: since it was last written to.  Of others
+        that time says nothing, as messages may have any.
+        """
         known = self.transaction.since if self.transaction is not None else None
+        if known is None and self.transaction is not None and self.transaction.hanging:
+            known = self.transaction.last_written
         return self.since if known is None else min(known, self.since)
 
 

@@ -18,6 +18,7 @@ from secor.core.model import (
     Part,
     StoredObject,
     TopicPartition,
+    Withheld,
 )
 
 # ------------------------------------------------------------------ messages
@@ -89,6 +90,12 @@ class MessageSource(Protocol):
 
         It is kept up to date, to some seconds, for every assigned partition: also for one
         that is paused, or not started.
+        """
+
+    def withheld(self, topic_partition: TopicPartition) -> Withheld | None:
+        """Return what of its log waits behind ``known_end``, as last heard, without waiting.
+
+        None where nothing waits for the end of a transaction.
         """
 
     def log_range(self, topic_partition: TopicPartition, since: float | None = None) -> LogRange:

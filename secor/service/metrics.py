@@ -103,7 +103,10 @@ class Metrics(MetricsRegistry):
 
     def _make_progress(self) -> None:
         self.lag_offsets = self._gauge(
-            "secor_lag_offsets", PARTITION, "Offsets between the committed one and the log's end."
+            "secor_lag_offsets",
+            PARTITION,
+            "Offsets between the committed one and the log's end, without those behind an open "
+            "transaction.",
         )
         self.lag_seconds = self._gauge(
             "secor_lag_seconds", PARTITION, "Age of the last message read; 0 at the log's end."
@@ -112,6 +115,17 @@ class Metrics(MetricsRegistry):
             "secor_oldest_uncommitted_seconds",
             PARTITION,
             "How long the oldest message in local files has waited for its commit.",
+        )
+        self.withheld_offsets = self._gauge(
+            "secor_withheld_offsets",
+            PARTITION,
+            "Offsets of the log that nobody may read before an open transaction ends.",
+        )
+        self.withheld_seconds = self._gauge(
+            "secor_withheld_seconds",
+            PARTITION,
+            "How long they have been waiting, from the start of that transaction on if it is "
+            "known; 0 without any.",
         )
         self.commit_age = self._gauge(
             "secor_commit_age_seconds", PARTITION, "Time since the last commit or the assignment."

@@ -72,7 +72,8 @@ class TableMetrics:
         self.lag = gauge(
             "secor_table_lag_offsets",
             TABLE,
-            "Offsets of its topics that the table did not have when the last cycle ended.",
+            "Offsets of its topics that the table did not have when the last cycle ended, without "
+            "those behind an open transaction.",
         )
         self.stopped = gauge(
             "secor_table_stopped",

@@ -14,7 +14,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from secor.adapters.kafka import KafkaReader
 from secor.adapters.kafka.transactions import KafkaTransactions
 from secor.core.model import OpenTransaction, TopicPartition
-from secor.core.transactions import IdentityAnswer
+from secor.core.transactions import IdentityAnswer, ProducerIdentity
 from secor.sandbox.kafka import NODE_ID
 from tests.contracts.kafka_group import Broker
 from tests.integration.daemons import wait_until
@@ -59,18 +59,30 @@ def without_verification(broker: Broker) -> Iterator[None]:
         change("true")
 
 
+def identity_of(requests: KafkaTransactions, name: str) -> ProducerIdentity:
+    """Return an identity; the first coordinator of a cluster takes a while to begin."""
+    answers: list[ProducerIdentity] = []
+
+    def asked() -> bool:
+        answer = requests.init_producer_id(name, 60.0, wait=PATIENCE)
+        if isinstance(answer, IdentityAnswer) and answer.identity is not None:
+            answers.append(answer.identity)
+        return bool(answers)
+
+    wait_until(asked, f"an identity for {name}")
+    return answers[0]
+
+
 def leave_hanging(broker: Broker, where: TopicPartition, name: str) -> None:
     """Send a message of a transaction that its coordinator never hears of."""
     with closing(KafkaTransactions(broker.options, version=1)) as requests:
-        identity = requests.init_producer_id(name, 60.0, wait=PATIENCE)
-        assert isinstance(identity, IdentityAnswer)
-        assert identity.identity is not None
+        identity = identity_of(requests, name)
         builder = DefaultRecordBatchBuilder(
             magic=2,
             compression_type=0,
             is_transactional=1,
-            producer_id=identity.identity.producer_id,
-            producer_epoch=identity.identity.epoch,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
             base_sequence=0,
             batch_size=1 << 20,
         )

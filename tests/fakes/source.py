@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from secor.core.errors import CorruptBatch, RestartPartition
-from secor.core.model import Chunk, LogRange, TopicPartition, next_offset
+from secor.core.model import Chunk, LogRange, TopicPartition, Withheld, next_offset
 from secor.core.ports import Assigned, Event, Failed, Fetched, Revoked
 from tests.fakes.format import chunk_of
 
@@ -136,6 +136,7 @@ class FakeSource:
         self.positions: dict[TopicPartition, int] = {}
         self.closed = False
         self.shared_ranges: dict[TopicPartition, LogRange] = {}
+        self.open: dict[TopicPartition, Withheld] = {}
         self._changes: deque[Assigned | Revoked] = deque()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -202,6 +203,10 @@ class FakeSource:
         if topic_partition not in self.assigned:
             return None
         return self.broker.logs[topic_partition].end
+
+    def withheld(self, topic_partition: TopicPartition) -> Withheld | None:
+        """Return what the test says that waits behind an open transaction."""
+        return self.open.get(topic_partition)
 
     def log_range(self, topic_partition: TopicPartition, since: float | None = None) -> LogRange:
         """Return the log's range; with ``since`` that of ``shared_ranges``, once."""

@@ -12,7 +12,14 @@ from secor.cli.main import run
 from secor.config.load import load
 from secor.wiring.clients import open_store
 from tests.contracts.kafka_group import Broker
-from tests.integration.daemons import Start, committed, create_topic, wait_until, write_config
+from tests.integration.daemons import (
+    Daemon,
+    Start,
+    committed,
+    create_topic,
+    wait_until,
+    write_config,
+)
 
 if TYPE_CHECKING:
     from secor.sandbox import Sandbox
@@ -87,7 +94,7 @@ class Commands:
         return data
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_every_command_says_what_waits_behind_a_transaction_that_nobody_ends(
     sandbox: Sandbox, tmp_path: Path, start: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,16 +102,17 @@ def test_every_command_says_what_waits_behind_a_transaction_that_nobody_ends(
     create_topic(sandbox, TOPIC, 1)
     hours, table = partition_group(tmp_path, sandbox), table_group(tmp_path, sandbox)
     broker.produce(TOPIC, values(FIRST, DAY - 3 * 3600) + values(FIRST, DAY))
-    for config in (hours, table):
-        start(config, tmp_path / f"{config.stem}.log")
+    daemon, _ = (start(config, tmp_path / f"{config.stem}.log") for config in (hours, table))
     with broker.open_transaction(TOPIC, values(OPEN, DAY + FIRST), WRITER) as producer:
         broker.produce(TOPIC, values(BEHIND, DAY + FIRST + OPEN))
         wait_for_commits(2 * FIRST, hours, table)
         hours_are_open(secor, hours)
         table_waits(secor, table)
+        daemon_waits(daemon)
         producer.commit_transaction()
     end = 2 * FIRST + WAITING + 1
     wait_for_commits(end, hours, table)
+    wait_until(lambda: daemon.total("secor_withheld_offsets") == 0, "nothing that waits")
     (reported,) = secor.json("progress", hours)["partitions"]
     assert (reported["lag"], reported["withheld"], reported["transaction"]) == (0, 0, None)
     assert "behind an open" not in secor.text("verify", hours)
@@ -136,11 +144,29 @@ def hours_are_open(secor: Commands, config: Path) -> None:
     assert f"{TOPIC}/0: {WAITING} offsets wait behind an open transaction" in said
     assert f"0 offsets behind, {WAITING} more behind open transactions" in said
     waiting = f"{WAITING} offsets wait behind an open transaction"
+    assert waiting in secor.text("offsets", "show", config)
     assert waiting in secor.text("verify", config)
     assert waiting in secor.text("doctor", config)
     said = secor.text("finalize", config)
     assert f"{WAITING} behind an open transaction, up to 2023-11-14T22:00:00" in said
     assert marked_hours(config) == ["dt=2023-11-14/hr=19"]
+
+
+def daemon_waits(daemon: Daemon) -> None:
+    """See what a daemon measures and shows, and that it is ready."""
+
+    def named() -> bool:
+        (partition,) = json.loads(daemon.page("/status.json"))["partitions"]
+        transaction = partition["withheld"] and partition["withheld"]["transaction"]
+        return bool(transaction) and transaction["transactional_id"] == WRITER
+
+    wait_until(named, "the transaction on the status page")
+    assert daemon.total("secor_withheld_offsets") == WAITING
+    assert daemon.total("secor_lag_offsets") == 0
+    assert daemon.total("secor_withheld_seconds") > 0
+    assert daemon.page("/readyz").startswith("ready\n")
+    shown = daemon.page("/")
+    assert f"{WAITING} offsets wait behind an open transaction (transactional id" in shown
 
 
 def table_waits(secor: Commands, config: Path) -> None:

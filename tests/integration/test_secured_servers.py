@@ -27,6 +27,7 @@ from secor.core.model import TopicPartition
 from secor.sandbox.ports import free_port
 from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader
 from secor.wiring.control_access import check_control_topic, check_election
+from tests.contracts.kafka_group import Broker
 from tests.integration import restore_rights, secured, tokens_for_tests
 from tests.integration.daemons import (
     PATIENCE,
@@ -283,6 +284,31 @@ def test_the_doctor_finds_who_may_describe_a_topic_and_not_read_it(
     faults = [it for it in capsys.readouterr().out.splitlines() if it.startswith("FAULT")]
     assert [re.split(" +", fault)[1] for fault in faults] == ["kafka"]
     assert "allow this user Read on them" in faults[0]
+
+
+def test_who_may_not_describe_a_transactional_id_sees_its_producer(
+    servers: Secured, written: Callable[..., Path]
+) -> None:
+    topic, name = "open-for-all", "writer-of-secrets"
+    where, sandbox = TopicPartition(topic, 0), servers.sandbox
+    create_topic(sandbox, topic, 1)
+    secured.allow(sandbox, USER, [(ResourceType.TOPIC, topic, READ)])
+    config = load(written("scram"), {})
+    with (
+        Broker(sandbox.kafka).open_transaction(topic, [b"secret"], name),
+        open_reader(config) as reader,
+    ):
+        assert reader.log_range(where).withheld == 1
+        seen = reader.open_transactions([where])[where]
+        assert (seen.start_offset, seen.transactional_id, seen.since) == (0, None, None)
+        assert seen.producer_id is not None
+        assert seen.last_written is not None
+        secured.allow(sandbox, USER, [(ResourceType.TRANSACTIONAL_ID, name, DESCRIBE)])
+
+        def is_named() -> bool:
+            return reader.open_transactions([where])[where].transactional_id == name
+
+        wait_until(is_named, "the right to describe the transactional id")
 
 
 def test_a_restore_names_each_right_that_is_missing(

@@ -8,7 +8,7 @@ from functools import partial
 
 from secor.adapters.kafka.log_ranges import LIFETIME
 from secor.core.errors import RestartPartition
-from secor.core.model import Chunk, LogRange, TopicPartition
+from secor.core.model import Chunk, LogRange, TopicPartition, Withheld
 from secor.core.ports import Assigned, Event, Failed, Fetched, Revoked
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.source import epoch_end
@@ -127,6 +127,9 @@ class SimulatedSource:
     def known_end(self, topic_partition: TopicPartition) -> int | None:
         """The log's end."""
         return self._broker.logs[topic_partition].end
+
+    def withheld(self, topic_partition: TopicPartition) -> Withheld | None:
+        """Return nothing: logs end at their last stable offsets here."""
 
     def log_range(self, topic_partition: TopicPartition, since: float | None = None) -> LogRange:
         """Ask for it and, with ``since``, for what else is assigned and not positioned yet."""

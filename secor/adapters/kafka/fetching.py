@@ -193,7 +193,7 @@ class Fetching:
         else:
             reading.refused = ""
             if answer.last_stable_offset >= 0:
-                self._ends.heard(topic_partition, answer.last_stable_offset)
+                self._ends.heard(topic_partition, answer.last_stable_offset, answer.high_watermark)
                 if not answer.records:
                     self._detector.answered_empty(
                         topic_partition, completed.fetched_offset, answer.last_stable_offset

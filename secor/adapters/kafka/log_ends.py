@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 
 from secor.adapters.kafka.client import Client, to_client
 from secor.adapters.kafka.metadata_queries import Questions
-from secor.core.model import TopicPartition
+from secor.core.model import TopicPartition, Withheld
 from secor.core.text import error_text, how_many
 
 _log = logging.getLogger(__name__)
@@ -18,12 +19,32 @@ LOOKS = 10
 """How often, in the time that an end may be old, it is looked which are too old."""
 
 
+OPEN_FOR = 5.0
+"""Seconds for which an end does not move before it is asked which transaction is open there."""
+
+TRANSACTIONS_EVERY = 60.0
+"""Seconds between two questions for open transactions, each for all partitions together."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Offsets behind the last stable offset ``end``, which was seen there first at ``noticed``.
+
+    ``noticed`` is in monotonic seconds.
+    """
+
+    end: int
+    noticed: float
+    withheld: Withheld
+
+
 class LogEnds:
-    """The last stable offsets of the assigned partitions, about ``max_age`` seconds old at most.
+    """Both ends of the logs of the assigned partitions, about ``max_age`` seconds old at most.
 
     Fetches tell of what they fetch.  A partition that is paused, held back or stopped is
-    asked for; so is one without news, which fetches leave out.  ``get`` may be called from
-    any thread, the rest on the client's.
+    asked for; so is one without news, which fetches leave out.  Where a last stable offset does
+    not move though the log goes on, brokers are asked for the transaction that is open there.
+    ``get`` and ``withheld`` may be called from any thread, the rest on the client's.
     """
 
     def __init__(self, client: Client, questions: Questions, max_age: float) -> None:
@@ -33,10 +54,17 @@ class LogEnds:
         self._ends: dict[TopicPartition, int] = {}
         self._ask_at: dict[TopicPartition, float] = {}
         self._not_answered: dict[TopicPartition, str] = {}
+        self._waiting: dict[TopicPartition, _Waiting] = {}
+        self._transactions_at = 0.0
 
     def get(self, topic_partition: TopicPartition) -> int | None:
-        """Return the end as last heard of, without asking."""
+        """Return the last stable offset as last heard of, without asking."""
         return self._ends.get(topic_partition)
+
+    def withheld(self, topic_partition: TopicPartition) -> Withheld | None:
+        """Return what waits behind an open transaction, as last heard of; None for nothing."""
+        waiting = self._waiting.get(topic_partition)
+        return None if waiting is None else waiting.withheld
 
     def trouble(self) -> str | None:
         """Return of how many partitions no broker tells where they end, and why; None if of all."""
@@ -53,20 +81,33 @@ class LogEnds:
     def revoked(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget these."""
         for topic_partition in partitions:
-            for known in (self._ask_at, self._ends, self._not_answered):
+            for known in (self._ask_at, self._ends, self._waiting, self._not_answered):
                 known.pop(topic_partition, None)
 
-    def heard(self, topic_partition: TopicPartition, end: int) -> None:
-        """Take what a fetch told."""
+    def heard(self, topic_partition: TopicPartition, end: int, high_watermark: int) -> None:
+        """Take what a fetch told: the last stable offset and the high watermark."""
         if topic_partition in self._ask_at:
-            self._ends[topic_partition] = end
+            self._note(topic_partition, end, high_watermark)
             self._ask_at[topic_partition] = time.monotonic() + self._max_age
             self._not_answered.pop(topic_partition, None)
+
+    def _note(self, topic_partition: TopicPartition, end: int, high_watermark: int) -> None:
+        self._ends[topic_partition] = end
+        if high_watermark <= end:
+            self._waiting.pop(topic_partition, None)
+            return
+        offsets, known = high_watermark - end, self._waiting.get(topic_partition)
+        if known is None or known.end != end:
+            known = _Waiting(end, time.monotonic(), Withheld(offsets, time.time()))
+        elif known.withheld.offsets != offsets:
+            known = replace(known, withheld=replace(known.withheld, offsets=offsets))
+        self._waiting[topic_partition] = known
 
     async def keep(self) -> None:
         """Ask for what is too old, for ever; waits for no answer."""
         while True:
             self._ask()
+            self._ask_transactions()
             await self._client.net.sleep(self._max_age / LOOKS)
 
     def _ask(self) -> None:
@@ -84,13 +125,40 @@ class LogEnds:
             self._client.spawn(asking, partial(self._refused, partitions))
 
     async def _ask_leader(self, leader: int, partitions: list[TopicPartition], at: float) -> None:
+        # First: a transaction that ends meanwhile must not look like an open one.
+        last = await self._questions.ends(leader, partitions, committed=False)
         for topic_partition, end in (await self._questions.ends(leader, partitions)).items():
             self._not_answered.pop(topic_partition, None)
             # A fetch may have told something newer meanwhile, or the partition left.
             if self._ask_at.get(topic_partition) == at:
-                self._ends[topic_partition] = end
+                self._note(topic_partition, end, last.get(topic_partition, end))
 
     def _refused(self, partitions: Iterable[TopicPartition], error: BaseException) -> None:
         _log.debug("asking where logs end: %s; asking again", error_text(error))
         asked = self._ask_at.keys() & partitions
         self._not_answered |= dict.fromkeys(asked, error_text(error))
+
+    def _ask_transactions(self) -> None:
+        now = time.monotonic()
+        if not self._waiting or now < self._transactions_at:
+            return
+        ends = {
+            topic_partition: waiting.end
+            for topic_partition, waiting in self._waiting.items()
+            if now - waiting.noticed >= OPEN_FOR
+        }
+        if ends:
+            self._transactions_at = now + TRANSACTIONS_EVERY
+            self._client.spawn(partial(self._name_transactions, ends), _not_named)
+
+    async def _name_transactions(self, ends: dict[TopicPartition, int]) -> None:
+        opened = await self._questions.open_transactions(list(ends))
+        for topic_partition, end in ends.items():
+            waiting = self._waiting.get(topic_partition)
+            if waiting is not None and waiting.end == end:
+                withheld = replace(waiting.withheld, transaction=opened.get(topic_partition))
+                self._waiting[topic_partition] = replace(waiting, withheld=withheld)
+
+
+def _not_named(error: BaseException) -> None:
+    _log.debug("asking for open transactions: %s; asking again", error_text(error))

@@ -18,7 +18,6 @@ from secor.adapters.kafka.batches import Fetch, decode
 from secor.adapters.kafka.client import Client, from_client, to_client
 from secor.adapters.kafka.failures import translated
 from secor.adapters.kafka.metadata_queries import Questions, Topic
-from secor.adapters.kafka.open_transactions import first_open_transactions
 from secor.adapters.kafka.topics import topic_pattern
 from secor.core.errors import RestartPartition, Unavailable
 from secor.core.model import Chunk, LogRange, OpenTransaction, TopicPartition
@@ -207,7 +206,7 @@ class KafkaReader:
         self, topic_partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, OpenTransaction]:
         await self._find_leaders(topic_partitions)
-        return await first_open_transactions(self._client, topic_partitions, self._timeout)
+        return await self._questions.open_transactions(topic_partitions)
 
     async def _find_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         deadline = time.monotonic() + min(_LEADERS_WITHIN, self._timeout)

@@ -21,7 +21,8 @@ from secor.adapters.kafka.insides import (
     OffsetForLeaderEpochRequest,
     OffsetSpec,
 )
-from secor.core.model import LogRange, TopicPartition
+from secor.adapters.kafka.open_transactions import first_open_transactions
+from secor.core.model import LogRange, OpenTransaction, TopicPartition
 from secor.core.text import error_text
 
 _log = logging.getLogger(__name__)
@@ -248,6 +249,12 @@ class Questions:
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         answers = await self._list_offsets(leader, keys, spec, self._timeout, isolation)
         return {key: int(it.offset) for key, it in answers.items() if not it.error_code}
+
+    async def open_transactions(
+        self, topic_partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OpenTransaction]:
+        """Ask who holds last stable offsets back, on the IO thread; ``first_open_transactions``."""
+        return await first_open_transactions(self._client, topic_partitions, self._timeout)
 
     async def _list_offsets(
         self,

@@ -113,22 +113,27 @@ async def _describe(
 
 
 def _described(state: Any) -> _Described:
-    begun = int(state.transaction_start_time_ms)
     return _Described(
         transactional_id=str(state.transactional_id),
         state=str(state.transaction_state),
-        since=begun / 1000 if begun >= 0 else None,
+        since=_seconds(int(state.transaction_start_time_ms)),
         topic_partitions=frozenset(
             TopicPartition(it.topic, number) for it in state.topics for number in it.partitions
         ),
     )
 
 
+def _seconds(milliseconds: int) -> float | None:
+    return milliseconds / 1000 if milliseconds >= 0 else None
+
+
 def _open_transaction(
     topic_partition: TopicPartition, producer: Any, described: _Described | None
 ) -> OpenTransaction:
     known = OpenTransaction(
-        start_offset=int(producer.current_txn_start_offset), producer_id=int(producer.producer_id)
+        start_offset=int(producer.current_txn_start_offset),
+        producer_id=int(producer.producer_id),
+        last_written=_seconds(int(producer.last_timestamp)),
     )
     if described is None:
         return known  # of another coordinator's past, or not for this user's eyes

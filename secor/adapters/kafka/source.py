@@ -25,7 +25,7 @@ from secor.adapters.kafka.metadata_queries import Questions
 from secor.adapters.kafka.stalls import StallDetector
 from secor.adapters.kafka.topics import TopicWatch, named_topics, topic_pattern
 from secor.core.errors import SecorError, Unavailable
-from secor.core.model import LogRange, TopicPartition
+from secor.core.model import LogRange, TopicPartition, Withheld
 from secor.core.ports import Assigned, Event, Revoked
 from secor.core.retry import RepeatedErrors
 from secor.core.text import error_text
@@ -175,6 +175,10 @@ class KafkaSource:
     def known_end(self, topic_partition: TopicPartition) -> int | None:
         """Return the last stable offset as last heard of, whether it is fetched or not."""
         return self._ends.get(topic_partition)
+
+    def withheld(self, topic_partition: TopicPartition) -> Withheld | None:
+        """Return what waits behind an open transaction, as last heard of; None for nothing."""
+        return self._ends.withheld(topic_partition)
 
     def trouble(self) -> str | None:
         """Return why brokers do not answer, as far as is known here, without asking; else None."""

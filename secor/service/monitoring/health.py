@@ -1,7 +1,8 @@
 """Whether the process is alive and ready, and the HTTP server that says so and more.
 
 ``/healthz`` is 503 when the loop stands still: restart the process.  ``/readyz`` is 503,
-with the reasons, while no messages can be persisted: somebody waits for something.
+with the reasons, while no messages can be persisted: somebody waits for something.  Its further
+lines, also behind "ready", say what holds messages back elsewhere.
 """
 
 from __future__ import annotations
@@ -47,14 +48,18 @@ class Health:
         self._limit = limit
         self._beaten = clock.monotonic()
         self._waiting: tuple[str, ...] = ("starting",)
+        self._remarks: tuple[str, ...] = ()
 
     def beat(self) -> None:
         """Tell that the loop has turned."""
         self._beaten = self._clock.monotonic()
 
-    def waiting(self, reasons: Sequence[str]) -> None:
-        """Tell what stands in the way of persisting messages; nothing means ready."""
-        self._waiting = tuple(reasons)
+    def waiting(self, reasons: Sequence[str], remarks: Sequence[str] = ()) -> None:
+        """Tell what stands in the way of persisting messages; nothing means ready.
+
+        ``remarks`` are for people, and change nothing.  None of both has names: see ``OPEN``.
+        """
+        self._waiting, self._remarks = tuple(reasons), tuple(remarks)
 
     def alive(self) -> Answer:
         """Answer ``/healthz``."""
@@ -68,7 +73,9 @@ class Health:
         alive = self.alive()
         if alive.status is not HTTPStatus.OK:
             return alive
-        return _unavailable(self._waiting) if self._waiting else Answer(HTTPStatus.OK, b"ready\n")
+        if self._waiting:
+            return _unavailable([*self._waiting, *self._remarks])
+        return Answer(HTTPStatus.OK, _lines(["ready", *self._remarks]))
 
 
 def reasons_to_wait(*, assigned: int, stopped: int, ledger_up: bool) -> list[str]:
@@ -213,5 +220,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _unavailable(reasons: Sequence[str]) -> Answer:
-    text = "".join(f"{reason}\n" for reason in reasons)
-    return Answer(HTTPStatus.SERVICE_UNAVAILABLE, text.encode())
+    return Answer(HTTPStatus.SERVICE_UNAVAILABLE, _lines(reasons))
+
+
+def _lines(texts: Sequence[str]) -> bytes:
+    return "".join(f"{text}\n" for text in texts).encode()

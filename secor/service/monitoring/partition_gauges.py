@@ -5,7 +5,12 @@ from __future__ import annotations
 from secor.consume.partition_status import Status
 from secor.core.ports import Clock
 from secor.service.metrics import Metrics
-from secor.service.monitoring.lag import lag_offsets, lag_seconds, waiting_seconds
+from secor.service.monitoring.lag import (
+    lag_offsets,
+    lag_seconds,
+    waiting_seconds,
+    withheld_seconds,
+)
 
 
 class PartitionGauges:
@@ -29,6 +34,10 @@ class PartitionGauges:
             metrics.of(metrics.lag_offsets, where).set(behind)
         metrics.of(metrics.lag_seconds, where).set(lag_seconds(status, self._clock.now(), now))
         metrics.of(metrics.oldest_uncommitted, where).set(waiting_seconds(status, now) or 0.0)
+        withheld = 0 if status.withheld is None else status.withheld.offsets
+        metrics.of(metrics.withheld_offsets, where).set(withheld)
+        waits = withheld_seconds(status, self._clock.now())
+        metrics.of(metrics.withheld_seconds, where).set(waits)
         if status.committed_at is not None:
             metrics.of(metrics.commit_age, where).set(now - status.committed_at)
         age = 0.0 if waiting_since is None else now - waiting_since

@@ -18,4 +18,6 @@ def status_line(statuses: Sequence[Status]) -> str:
     parts = [f"{states[state]} {state}" for state in State if states[state]]
     lag = sum(lag_offsets(status) or 0 for status in statuses)
     partitions = f"{how_many(len(statuses), 'topic partition')} ({', '.join(parts)})"
-    return f"{partitions}, {how_many(lag, 'message')} behind"
+    withheld = sum(status.withheld.offsets for status in statuses if status.withheld is not None)
+    more = f", {withheld:,} more behind open transactions" if withheld else ""
+    return f"{partitions}, {how_many(lag, 'message')} behind{more}"

@@ -23,6 +23,7 @@ from secor.core.ports import Clock
 from secor.service.metrics import Metrics
 from secor.service.monitoring.commit_log import CommitLog
 from secor.service.monitoring.health import Health, reasons_to_wait
+from secor.service.monitoring.lag import OpenTransactions
 from secor.service.monitoring.partition_gauges import PartitionGauges
 from secor.service.monitoring.troubles import Ended, Troubles
 
@@ -72,6 +73,7 @@ class Telemetry:
         self._statuses: Sequence[Status] = ()
         self._waiting_since: dict[TopicPartition, float] = {}
         self._troubles = Troubles(clock)
+        self._transactions = OpenTransactions(clock)
         self._commits = CommitLog(clock)
         self._gauges = PartitionGauges(metrics, clock)
         metrics.before_reading(self._measure_partitions)
@@ -269,7 +271,8 @@ class Telemetry:
         self._commits.look()
         stopped = sum(status.state is State.STOPPED for status in statuses)
         reasons = reasons_to_wait(assigned=len(assigned), stopped=stopped, ledger_up=ledger_up)
-        self._health.waiting([*reasons, *self._troubles.reasons()])
+        remarks = self._transactions.look(statuses)
+        self._health.waiting([*reasons, *self._troubles.reasons()], remarks)
 
     def _measure_partitions(self) -> None:
         for status in self._statuses:

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from secor.core.text import how_many
+from secor.service.monitoring.lag import LONG
 from secor.service.status.cells import (
     Row,
     ago,
@@ -96,11 +97,20 @@ def _tiles(picture: Picture) -> Iterable[tuple[str, str]]:
     unknown = sum(partition["lag"] is None for partition in partitions)
     more = f", {unknown:,} not known" if unknown else ""
     yield "offsets behind", f"{picture['lag']:,}{more}"
+    if picture["withheld"]:
+        yield "behind open transactions", _withheld(picture["withheld"], partitions)
     waits = [partition["oldest_uncommitted"] for partition in partitions]
     oldest = max((it for it in waits if it is not None), default=None)
     yield "oldest not stored", "–" if oldest is None else ago(oldest)
     yield "in memory", show_size(picture["buffered_bytes"])
     yield "in local files", show_size(picture["local_bytes"])
+
+
+def _withheld(offsets: int, partitions: Sequence[Picture]) -> str:
+    waiting = [partition["withheld"] for partition in partitions if partition["withheld"]]
+    longest = max(part["seconds"] for part in waiting)
+    text = f"{offsets:,}, for {ago(longest)}"
+    return word(text, "bad") if longest >= LONG else text
 
 
 def _server(server: Picture) -> str:
@@ -197,6 +207,10 @@ def _notes(partition: Picture, *, is_named: bool) -> Iterable[str]:
         )
     if partition["sealed"]:
         yield _sealed(partition)
+    if partition["withheld"]:
+        waiting = partition["withheld"]
+        offsets = how_many(waiting["offsets"], "offset waits", "offsets wait")
+        yield f"For {ago(waiting['seconds'])} {offsets} behind {escape(waiting['behind'])}."
     if error and is_named and not partition["stopped"]:
         yield (
             f'<span class="bad">{escape(error["kind"])}</span> for {ago(error["since_age"])}, '

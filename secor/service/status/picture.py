@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 
 from secor.consume.partition_status import State, Status
+from secor.core.model import OpenTransaction
 from secor.core.text import iso_time
 from secor.service.monitoring.health import Health
-from secor.service.monitoring.lag import lag_offsets, lag_seconds, waiting_seconds
+from secor.service.monitoring.lag import (
+    lag_offsets,
+    lag_seconds,
+    waiting_seconds,
+    withheld_seconds,
+)
 from secor.service.monitoring.servers import ServerState
 from secor.service.startup import Hindrance
 from secor.service.status.board import Board, Mishap
@@ -46,6 +53,7 @@ def picture(board: Board, health: Health) -> dict[str, Any]:
         "servers": [_server(server.name, server.state, wall) for server in board.servers.all],
         "assigned": [str(status.topic_partition) for status in statuses],
         "lag": sum(partition["lag"] or 0 for partition in partitions),
+        "withheld": sum(it["withheld"]["offsets"] for it in partitions if it["withheld"]),
         "buffered_bytes": sum(status.buffered for status in statuses),
         "local_bytes": sum(status.local for status in statuses),
         "errors": lasting_errors(partitions),
@@ -101,6 +109,7 @@ def _partition(board: Board, status: Status, wall: float, monotonic: float) -> d
         "position": status.next_offset,
         "end": status.known_end,
         "lag": lag_offsets(status),
+        "withheld": _withheld(status, wall),
         "lag_seconds": round(lag_seconds(status, wall, monotonic), 3),
         "oldest_uncommitted": None if waits is None else round(waits, 3),
         "batch": {
@@ -121,6 +130,18 @@ def _partition(board: Board, status: Status, wall: float, monotonic: float) -> d
         "stopped_age": age(monotonic, status.stopped_at),
         "paused": None if status.pause is None else str(status.pause),
         "again_in": None if status.again_at is None else age(status.again_at, monotonic),
+    }
+
+
+def _withheld(status: Status, wall: float) -> dict[str, Any] | None:
+    if status.withheld is None:
+        return None
+    transaction = status.withheld.transaction
+    return {
+        "offsets": status.withheld.offsets,
+        "seconds": round(withheld_seconds(status, wall), 3),
+        "transaction": None if transaction is None else asdict(transaction),
+        "behind": str(OpenTransaction() if transaction is None else transaction),
     }
 
 

@@ -203,6 +203,9 @@ def test_the_end_of_the_log_is_the_last_stable_offset(world: World) -> None:
     world.answer(A, b"")
     assert world.events() == []
     assert (world.ends.get(A), world.ends.get(B)) == (90, None)
+    withheld = world.ends.withheld(A)
+    assert withheld is not None
+    assert withheld.offsets == 10
     world.ends.revoked({A})
     assert world.ends.get(A) is None
 
@@ -249,8 +252,8 @@ def test_what_brings_nothing_while_its_log_goes_on_begins_anew(world: World) -> 
     for tp in (A, B):
         world.answer(tp, bytes(batch(0, 3)))
     world.events()
-    world.ends.heard(A, 50)
-    world.ends.heard(B, 3)
+    world.ends.heard(A, 50, 50)
+    world.ends.heard(B, 3, 3)
     key = KafkaTopicPartition(A.topic, A.partition)
     state = world.subscription.assignment[key]
     state.request_position_validation()
@@ -266,7 +269,7 @@ def test_what_brings_nothing_while_its_log_goes_on_begins_anew(world: World) -> 
 
 
 def test_what_is_held_back_is_told_with_the_error_but_not_read(world: World) -> None:
-    world.ends.heard(A, 50)
+    world.ends.heard(A, 50, 50)
     world.answer(A, b"", code=3)
     world.events()
     watch(world, 16)
@@ -277,7 +280,7 @@ def test_what_is_held_back_is_told_with_the_error_but_not_read(world: World) -> 
 
 def test_what_the_core_has_paused_and_what_failed_does_not_stall(world: World) -> None:
     for tp in (A, B):
-        world.ends.heard(tp, 50)
+        world.ends.heard(tp, 50, 50)
     world.fetching.pause(A, True)
     world.answer(B, b"", code=1)
     world.events()

@@ -16,12 +16,17 @@ from secor.core.model import OpenTransaction, TopicPartition
 
 HERE, THERE = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
 SINCE = 1_700_000_000.0
+WRITTEN = 1_700_000_060.0
 
 
 def producers(where: TopicPartition, *opened: tuple[int, int], error: int = 0) -> Any:
     """Return a leader's answer: producer ids, and the first offsets of their transactions."""
     active = [
-        SimpleNamespace(producer_id=producer_id, current_txn_start_offset=offset)
+        SimpleNamespace(
+            producer_id=producer_id,
+            current_txn_start_offset=offset,
+            last_timestamp=int(WRITTEN * 1000),
+        )
         for producer_id, offset in opened
     ]
     part = SimpleNamespace(
@@ -108,7 +113,9 @@ def test_the_first_transaction_of_a_log_is_named_with_its_id_and_start() -> None
             "DescribeTransactions": [described("writer", 7, "Ongoing", HERE)],
         }
     )
-    assert brokers.find(HERE) == {HERE: OpenTransaction(30, 7, "writer", SINCE)}
+    (transaction,) = brokers.find(HERE).values()
+    assert transaction == OpenTransaction(30, 7, "writer", SINCE, last_written=WRITTEN)
+    assert str(transaction).endswith("from offset 30 on, since 2023-11-14T22:13:20+00:00)")
 
 
 def test_nobody_is_asked_for_transactions_where_no_producer_has_one() -> None:
@@ -127,7 +134,7 @@ def test_a_user_who_may_not_see_the_transactional_id_sees_the_producer_id() -> N
     brokers = Brokers(
         {"DescribeProducers": [producers(HERE, (7, 30))], "ListTransactions": [listed()]}
     )
-    assert brokers.find(HERE) == {HERE: OpenTransaction(30, 7)}
+    assert brokers.find(HERE) == {HERE: OpenTransaction(30, 7, last_written=WRITTEN)}
     brokers = Brokers(
         {
             "DescribeProducers": [producers(HERE, (7, 30))],
@@ -135,7 +142,7 @@ def test_a_user_who_may_not_see_the_transactional_id_sees_the_producer_id() -> N
             "DescribeTransactions": [described("writer", 7, error=53)],
         }
     )
-    assert brokers.find(HERE) == {HERE: OpenTransaction(30, 7)}
+    assert brokers.find(HERE) == {HERE: OpenTransaction(30, 7, last_written=WRITTEN)}
 
 
 def test_a_user_who_may_not_read_the_topic_and_old_brokers_give_nothing() -> None:
@@ -145,7 +152,7 @@ def test_a_user_who_may_not_read_the_topic_and_old_brokers_give_nothing() -> Non
     brokers = Brokers(
         {"DescribeProducers": [producers(HERE, (7, 30))], "ListTransactions": [too_old]}
     )
-    assert brokers.find(HERE) == {HERE: OpenTransaction(30, 7)}
+    assert brokers.find(HERE) == {HERE: OpenTransaction(30, 7, last_written=WRITTEN)}
 
 
 def test_a_transaction_that_its_coordinator_ended_or_has_elsewhere_is_hanging() -> None:
@@ -157,7 +164,9 @@ def test_a_transaction_that_its_coordinator_ended_or_has_elsewhere_is_hanging() 
                 "DescribeTransactions": [described("writer", 7, state, *where)],
             }
         )
-        assert brokers.find(HERE) == {HERE: OpenTransaction(30, 7, "writer", hanging=True)}
+        (transaction,) = brokers.find(HERE).values()
+        assert transaction == OpenTransaction(30, 7, "writer", None, True, WRITTEN)
+        assert str(transaction).endswith("on, last written to 2023-11-14T22:14:20+00:00)")
 
 
 def test_a_transaction_that_ended_while_it_was_asked_for_is_not_hanging() -> None:

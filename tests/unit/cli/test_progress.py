@@ -127,6 +127,7 @@ def test_offsets_behind_an_open_transaction_are_named_with_the_transaction(world
         "transactional_id": "writer of clicks",
         "since": 1_700_000_000.0,
         "hanging": False,
+        "last_written": None,
     }
     shown = world.run()
     assert shown.return_value == 0

@@ -15,7 +15,7 @@ from secor.consume import arrived
 from secor.consume.backpressure import Limits
 from secor.consume.partition_status import Pause, State
 from secor.core.errors import CorruptBatch, OutcomeUnknown
-from secor.core.model import Entry, Intent, TopicPartition
+from secor.core.model import Entry, Intent, TopicPartition, Withheld
 from secor.core.ports import Event, Fetched, Sink
 from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.format import PlainFormat, PlainWriter
@@ -294,6 +294,10 @@ def test_a_partition_at_rest_is_reported_anew_only_when_something_has_changed(
     (status,) = process.consumer.status()
     assert (status.committed, status.next_offset, status.known_end) == (10, 10, 10)
     process.run()
+    assert process.consumer.status()[0] is status
+    process.source.open[KEY] = Withheld(500, 1.0)
+    (status,) = process.consumer.status()
+    assert (status.known_end, status.withheld) == (10, Withheld(500, 1.0))
     assert process.consumer.status()[0] is status
     broker.logs[KEY].produce(10)
     process.run()

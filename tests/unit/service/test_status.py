@@ -17,7 +17,7 @@ from secor.config.load import load
 from secor.consume.partition_status import Pause, State
 from secor.core import errors
 from secor.core.errors import AccessDenied, LedgerLost, SecorError, Unavailable
-from secor.core.model import OffsetRange, TopicPartition
+from secor.core.model import OffsetRange, OpenTransaction, TopicPartition, Withheld
 from secor.service.monitoring.health import Health
 from secor.service.startup import Hindrance
 from secor.service.status.board import About, Board
@@ -59,6 +59,27 @@ class Setup:
 @pytest.fixture
 def setup() -> Setup:
     return Setup()
+
+
+def test_offsets_behind_an_open_transaction_are_named_with_it(setup: Setup) -> None:
+    hostile = OpenTransaction(160, 7, HOSTILE, 300.0)
+    waiting = replace(STATUS, withheld=Withheld(500, 400.0, hostile))
+    setup.board.show([waiting], ledger_up=True)
+    assert setup.picture()["withheld"] == 500
+    withheld = setup.first()["withheld"]
+    assert isinstance(withheld, dict)
+    assert (withheld["offsets"], withheld["seconds"]) == (500, 700.0)
+    assert withheld["transaction"]["transactional_id"] == HOSTILE
+    shown = setup.page()
+    assert "behind open transactions" in shown
+    assert "500, for 12 min" in shown
+    assert "For 12 min 500 offsets wait behind an open transaction (transactional id" in shown
+    assert HOSTILE not in shown
+    setup.board.show([replace(STATUS, withheld=Withheld(1, 990.0))], ledger_up=True)
+    assert "For 10 s 1 offset waits behind an open transaction." in setup.page()
+    setup.board.show([STATUS], ledger_up=True)
+    assert (setup.picture()["withheld"], setup.first()["withheld"]) == (0, None)
+    assert "behind open transactions" not in setup.page()
 
 
 def test_a_partition_tells_where_it_stands(setup: Setup) -> None:

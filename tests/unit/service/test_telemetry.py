@@ -16,7 +16,7 @@ from secor.core.errors import (
     SecorError,
     Unavailable,
 )
-from secor.core.model import OffsetRange, TopicPartition
+from secor.core.model import OffsetRange, OpenTransaction, TopicPartition, Withheld
 from secor.service.metrics import Metrics
 from secor.service.monitoring.commit_log import LINES
 from secor.service.monitoring.health import Health
@@ -119,6 +119,55 @@ def test_lag_in_seconds_is_nothing_at_the_end_and_never_negative(
     status: Status, seconds: float
 ) -> None:
     assert lag_seconds(status, 1000.0, 50.0) == seconds
+
+
+TRANSACTION = OpenTransaction(160, 7, "writer", 300.0)
+WITHHELD = replace(STATUS, withheld=Withheld(500, 400.0, TRANSACTION))
+
+
+def test_what_waits_behind_an_open_transaction_is_measured_beside_the_lag(setup: Setup) -> None:
+    setup.telemetry.report([WITHHELD], ledger_up=True)
+    assert setup.value("secor_lag_offsets") == 60
+    assert setup.value("secor_withheld_offsets") == 500
+    assert setup.value("secor_withheld_seconds") == 700, "since the transaction began"
+    setup.telemetry.report([replace(STATUS, withheld=Withheld(3, 990.0))], ledger_up=True)
+    assert setup.value("secor_withheld_offsets") == 3
+    assert setup.value("secor_withheld_seconds") == 10, "since the end has not moved"
+    hanging = OpenTransaction(160, 7, hanging=True, last_written=350.0)
+    setup.telemetry.report([replace(STATUS, withheld=Withheld(3, 990.0, hanging))], ledger_up=True)
+    assert setup.value("secor_withheld_seconds") == 650, "since it was last written to"
+    replayed = OpenTransaction(160, 7, last_written=-5.0)
+    setup.telemetry.report([replace(STATUS, withheld=Withheld(3, 990.0, replayed))], ledger_up=True)
+    assert setup.value("secor_withheld_seconds") == 10, "times of messages may be any"
+    setup.telemetry.report([STATUS], ledger_up=True)
+    assert setup.value("secor_withheld_offsets") == setup.value("secor_withheld_seconds") == 0
+    assert status_line([WITHHELD]).endswith("60 messages behind, 500 more behind open transactions")
+
+
+def test_a_long_open_transaction_is_a_remark_of_a_process_that_is_ready(setup: Setup) -> None:
+    short = replace(STATUS, withheld=Withheld(3, 990.0))
+    setup.telemetry.report([short], ledger_up=True)
+    assert setup.health.ready().body == b"ready\n"
+    setup.telemetry.report([WITHHELD, short], ledger_up=True)
+    answer = setup.health.ready()
+    assert answer.status == 200
+    assert answer.body == b"ready\n500 offsets wait behind open transactions, for up to 700 s\n"
+
+
+def test_a_person_is_told_once_that_messages_wait_too_long(setup: Setup) -> None:
+    with capture_logs() as logged:
+        for _ in range(3):
+            setup.telemetry.report([WITHHELD, STATUS], ledger_up=True)
+            setup.clock.sleep(100)
+        for _ in range(2):
+            setup.telemetry.report([STATUS], ledger_up=True)
+    said = [line for line in logged if str(line["event"]).startswith("messages_withheld")]
+    assert [(line["log_level"], line["event"]) for line in said] == [
+        ("warning", "messages_withheld"),
+        ("info", "messages_withheld_no_more"),
+    ]
+    assert (said[0]["topic"], said[0]["partition"], said[0]["seconds"]) == ("clicks", 3, 900)
+    assert "transactional id 'writer', producer id 7" in str(said[0]["behind"])
 
 
 def test_every_call_is_counted_where_the_table_says(setup: Setup) -> None:
