@@ -19,6 +19,7 @@ import pytest
 from kafka import KafkaProducer
 
 from secor.sandbox.ports import free_port
+from tests.contracts.kafka_group import Broker
 from tests.integration.daemons import (
     Daemon,
     create_topic,
@@ -156,12 +157,17 @@ def test_what_is_broken_fires_its_alert_which_clears_when_mended(
     assert [rule["lastError"] for rule in prometheus.rules() if rule["health"] != "ok"] == []
 
     with flood(sandbox, FLOODED):
-        killed.kill()
-        down = one.target[0]
-        wait_until(lambda: fires(prometheus, "SecorDown", instance=down), "SecorDown")
-        assert not fires(prometheus, "SecorGroupDown")
-        one.start()
-        wait_until(lambda: not fires(prometheus, "SecorDown"), "SecorDown clears")
+        with Broker(sandbox.kafka).open_transaction(STEADY, [b"waits"], "nobody") as producer:
+            killed.kill()
+            down = one.target[0]
+            wait_until(lambda: fires(prometheus, "SecorDown", instance=down), "SecorDown")
+            assert not fires(prometheus, "SecorGroupDown")
+            one.start()
+            wait_until(lambda: not fires(prometheus, "SecorDown"), "SecorDown clears")
+            withheld = "SecorMessagesWithheld"
+            wait_until(lambda: fires(prometheus, withheld, topic=STEADY, partition="0"), withheld)
+            producer.abort_transaction()
+        wait_until(lambda: not fires(prometheus, withheld), f"{withheld} clears")
 
         sandbox.servers["s3"].pause()
         try:
