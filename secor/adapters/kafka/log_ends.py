@@ -156,7 +156,9 @@ class LogEnds:
         for topic_partition, end in ends.items():
             waiting = self._waiting.get(topic_partition)
             if waiting is not None and waiting.end == end:
-                withheld = replace(waiting.withheld, transaction=opened.get(topic_partition))
+                # One that no broker names this time is still the one that it was.
+                transaction = opened.get(topic_partition, waiting.withheld.transaction)
+                withheld = replace(waiting.withheld, transaction=transaction)
                 self._waiting[topic_partition] = replace(waiting, withheld=withheld)
 
 

@@ -26,6 +26,11 @@ from secor.core.text import error_text
 
 _log = logging.getLogger(__name__)
 
+_FEW = 20
+"""Partitions of one request: each may have ten thousands of producers, and the answer is decoded
+between the heartbeats.
+"""
+
 _GOING_ON = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
 """States in which the coordinator has the transaction, or still writes its markers."""
 
@@ -69,17 +74,14 @@ async def _first_producers(
     client: Client, topic_partitions: Iterable[TopicPartition], timeout: float
 ) -> dict[TopicPartition, Any]:
     """Ask the leaders for the producer of the first open transaction of each partition."""
-    leaders: dict[Any, dict[str, list[int]]] = {}
+    leaders: dict[Any, list[TopicPartition]] = {}
     for key in topic_partitions:
         leader = client.cluster.leader_for_partition(to_client(key))
         if leader not in (None, -1):
-            leaders.setdefault(leader, {}).setdefault(key.topic, []).append(key.partition)
+            leaders.setdefault(leader, []).append(key)
     first: dict[TopicPartition, Any] = {}
-    for leader, wanted in leaders.items():
-        topic = DescribeProducersRequest.TopicRequest
-        request = DescribeProducersRequest(
-            topics=[topic(name=name, partition_indexes=numbers) for name, numbers in wanted.items()]
-        )
+    for leader, start in [(it, at) for it in leaders for at in range(0, len(leaders[it]), _FEW)]:
+        request = _producers_of(leaders[leader][start : start + _FEW])
         answer = await _ask(client, leader, request, timeout)
         for described in answer.topics if answer is not None else ():
             for part in described.partitions:
@@ -88,6 +90,16 @@ async def _first_producers(
                     key = TopicPartition(described.name, part.partition_index)
                     first[key] = min(producers, key=lambda it: int(it.current_txn_start_offset))
     return first
+
+
+def _producers_of(topic_partitions: Iterable[TopicPartition]) -> Any:
+    wanted: dict[str, list[int]] = {}
+    for key in topic_partitions:
+        wanted.setdefault(key.topic, []).append(key.partition)
+    topic = DescribeProducersRequest.TopicRequest
+    return DescribeProducersRequest(
+        topics=[topic(name=name, partition_indexes=numbers) for name, numbers in wanted.items()]
+    )
 
 
 async def _describe(

@@ -57,7 +57,7 @@ class Health:
     def waiting(self, reasons: Sequence[str], remarks: Sequence[str] = ()) -> None:
         """Tell what stands in the way of persisting messages; nothing means ready.
 
-        ``remarks`` are for people, and change nothing.  None of both has names: see ``OPEN``.
+        ``remarks`` are for people, and change nothing.  Neither has names: see ``OPEN``.
         """
         self._waiting, self._remarks = tuple(reasons), tuple(remarks)
 

@@ -164,10 +164,16 @@ def test_transactions_are_asked_for_once_a_minute_at_most(world: World) -> None:
 def test_brokers_that_do_not_name_a_transaction_take_nothing_away(world: World) -> None:
     world.ends.heard(A, 20, 70)
     world.look(6)
+    assert world.ends.withheld(A) == Withheld(50, EPOCH + 100)
+    world.opened[A] = transaction = OpenTransaction(20, 7, "writer", EPOCH)
+    world.look(100)
+    assert world.ends.withheld(A) == Withheld(50, EPOCH + 100, transaction)
+    world.opened = {}
+    world.look(100)
     world.out = {1}
     world.look(100)
-    assert len(world.asked) == 2
-    assert world.ends.withheld(A) == Withheld(50, EPOCH + 100)
+    assert len(world.asked) == 4
+    assert world.ends.withheld(A) == Withheld(50, EPOCH + 100, transaction)
 
 
 def test_the_answer_about_an_earlier_transaction_is_not_kept(world: World) -> None:

@@ -118,6 +118,19 @@ def test_the_first_transaction_of_a_log_is_named_with_its_id_and_start() -> None
     assert str(transaction).endswith("from offset 30 on, since 2023-11-14T22:13:20+00:00)")
 
 
+def test_many_partitions_are_asked_for_in_several_requests() -> None:
+    many = [TopicPartition("clicks", number) for number in range(45)]
+    last = producers(many[44], (7, 30))
+    brokers = Brokers(
+        {
+            "DescribeProducers": [producers(many[0]), producers(many[20]), last, last],
+            "ListTransactions": [listed()],
+        }
+    )
+    assert list(brokers.find(*many)) == [many[44]]
+    assert brokers.asked.count("DescribeProducers") == 3
+
+
 def test_nobody_is_asked_for_transactions_where_no_producer_has_one() -> None:
     brokers = Brokers({"DescribeProducers": [producers(HERE, (7, -1)), producers(HERE)]})
     assert brokers.find(HERE) == {}
