@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import pyarrow as pa
-
-from secor.core.text import iso_time
 
 HEADERS_TYPE = pa.list_(
     pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
@@ -219,6 +218,14 @@ class LogRange:
         return self.last - self.end
 
 
+def _iso_time(seconds: float) -> str:
+    """Return a time in ISO 8601; a producer may give its messages one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:.0f} seconds since 1970"
+
+
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
     """A transaction that has not ended; what is not known of it is None.
@@ -245,9 +252,9 @@ class OpenTransaction:
         if self.start_offset is not None:
             parts.append(f"from offset {self.start_offset} on")
         if self.since is not None:
-            parts.append(f"since {iso_time(self.since)}")
+            parts.append(f"since {_iso_time(self.since)}")
         elif self.last_written is not None:
-            parts.append(f"last written to {iso_time(self.last_written)}")
+            parts.append(f"last written to {_iso_time(self.last_written)}")
         kind = "a hanging transaction" if self.hanging else "an open transaction"
         return kind + (f" ({', '.join(parts)})" if parts else "")
 
