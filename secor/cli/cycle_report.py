@@ -9,6 +9,7 @@ from secor.core.model import TopicPartition
 from secor.core.text import how_many
 from secor.tables.commit_result import Result, TableResult
 from secor.tables.observer import Backlog
+from secor.tables.refused_files import describe
 
 
 class CycleReport:
@@ -49,7 +50,9 @@ class CycleReport:
     @property
     def wrong(self) -> bool:
         """Something was not committed."""
-        return bool(self._errors) or any(it.error or it.stopped for it in self._results)
+        return bool(self._errors) or any(
+            it.error or it.stopped or it.refused for it in self._results
+        )
 
     def lines(self) -> Iterator[str]:
         """Give what to print."""
@@ -67,5 +70,7 @@ class CycleReport:
                 yield f"{result.table}: nothing new"
             for key, why in sorted(result.stopped.items()):
                 yield f"{result.table}: {key} is stopped: {why}"
+            for sentence in describe(result.table, result.refused):
+                yield f"{result.table}: {sentence}"
         if not self._results and not self._errors:
             yield "nothing is staged"

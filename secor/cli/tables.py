@@ -16,6 +16,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "commit": ("secor.cli.tables_run", "Commit now what is staged."),
     "accept": ("secor.cli.tables_settle", "Go on with a table that was stopped."),
     "replay": ("secor.cli.tables_settle", "Commit again what a rollback has removed."),
+    "set-aside": ("secor.cli.tables_settle", "Put the messages of a refused file into quarantine."),
     "maintain": ("secor.cli.tables_maintain", "Compact tables and expire snapshots, by Spark."),
     "expire": ("secor.cli.tables_expire", "Delete what no commit will ever take."),
 }
@@ -31,7 +32,7 @@ class _Tables(click.Group):
         """Import a command; None for a name we do not have."""
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
+        command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 

@@ -1,7 +1,8 @@
-"""``secor tables accept`` and ``replay``: what a person decides of a table that was stopped."""
+"""``secor tables accept``, ``replay`` and ``set-aside``: a person's decisions about a table."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -54,6 +55,57 @@ def replay(config: Path, name: str, dry_run: bool) -> None:
         group.require(name, group.staged())
         settled = group.settling.replay(name, group.request(), dry_run=dry_run)
     _tell(name, settled, dry_run=dry_run)
+
+
+@click.command(
+    "set-aside", epilog="Example: secor tables set-aside table.toml logs.clicks --dry-run"
+)
+@config_argument
+@table_argument
+@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.option(
+    "--reason", metavar="TEXT", default="", help="Why, for the quarantine.  Default: the refusal's."
+)
+@click.option(
+    "--without-missing",
+    is_flag=True,
+    help="Go on although the log no longer has all messages of a file.",
+)
+@dry_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def set_aside(
+    config: Path,
+    name: str,
+    files: tuple[str, ...],
+    reason: str,
+    without_missing: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Put the messages of staged files that TABLE cannot take into quarantine.
+
+    FILE is a path, or its end, as 'secor tables status' shows it; without one, all files that are
+    refused.  TABLE goes on without them.  'secor quarantine replay' brings the messages back after
+    a correction, into TABLE alone.  The command reads them from the log; the service may run
+    meanwhile.
+    """
+    from secor.wiring.table_group import open_table_group
+    from secor.wiring.table_set_aside import set_files_aside
+
+    settings = load_tables(config)
+    with merging(settings) as engine, open_table_group(settings, engine) as group:
+        done = set_files_aside(
+            group, name, files, reason=reason, without_missing=without_missing, dry_run=dry_run
+        )
+    if as_json:
+        click.echo(json.dumps({"files": [outcome.as_json() for outcome in done]}, indent=2))
+        return
+    for outcome in done:
+        click.echo(f"{name}: {outcome.line}")
+    if not done:
+        click.echo(f"{name}: no file is refused")
+    elif dry_run:
+        click.echo("nothing was changed: this was a dry run")
 
 
 def _tell(name: str, settled: Settled, *, dry_run: bool) -> None:

@@ -121,7 +121,11 @@ def status(config: Path, as_json: bool) -> int:
         seen = _look(group, staged)
         lags = {overview.table: group.lag(overview, staged) for overview in seen}
         withheld = _Waiting.of(group)
-    waiting = [item for item in staged if any(overview.waits_for(item) for overview in seen)]
+    waiting = [
+        item
+        for item in staged
+        if any(overview.waits_for(item) or overview.passed_over(item) for overview in seen)
+    ]
     summary, now = backlog(waiting), time.time()
     if as_json:
         data = {
@@ -274,6 +278,7 @@ def _as_json(overview: TableOverview, lag: Lag) -> dict[str, object]:
         "lag": {str(key): offsets for key, offsets in sorted(lag.items())},
         "vector": json.loads(overview.record.vector.dump()),
         "stopped": {str(key): why for key, why in overview.stopped.items()},
+        "refused": [{**note.data(), "since": note.since / 1000} for note in overview.refused],
     }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from secor.archive.quarantine.listing import messages, quarantined
+from secor.archive.quarantine.listing import messages, only_table, quarantined
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, of_topic
 from secor.config.model import Config
@@ -20,6 +20,7 @@ from secor.core.text import how_many, withheld_text
 from secor.tables.catalog import Table
 from secor.tables.group_record import GroupRecord
 from secor.tables.overview import has_files
+from secor.tables.refused_files import describe
 from secor.tables.selection import select
 from secor.tables.staging import Staged
 from secor.tables.table_commit import GONE
@@ -218,7 +219,10 @@ def _load(
             table, record = group.committer.look(name)
             select(name, table.uuid, record, staged)
             missing = missing_origin(table.schema, group.columns_to_add(name))
-            if missing:
+            refused = describe(name, record.refused)
+            if refused:
+                stopped[name] = f"table {name}: {'; '.join(refused)}"
+            elif missing:
                 stopped[name] = without_origin(f"table {name}", missing[0])
             else:
                 loaded[name] = table, record
@@ -241,12 +245,17 @@ def _compare_partition(
     verified.compared += len(routed.log)
     rows = {name: it[key] for name, it in tables.stored.items() if key in it}
     rows = {name: it[it < bound] for name, it in rows.items()}
-    bad = _quarantined(group.config, group, key)
-    bad = bad[bad < bound]
-    result = compare(key, routed, rows, bad, tables.silent, tables.changed)
+    bad = {
+        table: offsets[offsets < bound]
+        for table, offsets in _quarantined_by_table(group.config, group, key).items()
+    }
+    of_all = bad.pop(None, np.array([], np.int64))
+    set_aside = {table: offsets for table, offsets in bad.items() if table is not None}
+    result = compare(key, routed, rows, of_all, tables.silent, tables.changed, set_aside)
     verified.findings += result.findings
-    if len(bad):
-        verified.quarantined[key] = len(bad)
+    count = len(of_all) + sum(map(len, set_aside.values()))
+    if count:
+        verified.quarantined[key] = count
     if result.left_out:
         verified.remarks.append(f"{key}: {result.left_out} filtered or not routed")
     verified.unknown += result.unknown
@@ -346,12 +355,19 @@ def _route(config: Config, reader: KafkaReader, key: TopicPartition, bound: int)
 
 
 def _quarantined(config: Config, group: TableGroup, key: TopicPartition) -> Offsets:
-    return np.array(list(_offsets_in_quarantine(config, group, key)), np.int64)
+    by_table = _quarantined_by_table(config, group, key)
+    return np.concatenate([np.array([], np.int64), *by_table.values()])
 
 
-def _offsets_in_quarantine(config: Config, group: TableGroup, key: TopicPartition) -> Iterator[int]:
+def _quarantined_by_table(
+    config: Config, group: TableGroup, key: TopicPartition
+) -> dict[str | None, Offsets]:
+    """Return what is in quarantine by the one table that lacks it, None for all tables."""
     archive = archive_of(config, key.topic, group.objects)
+    by_table: dict[str | None, list[int]] = {}
     for archived in quarantined(archive, key.topic):
         if archived.name.partition == key.partition:
+            offsets = by_table.setdefault(only_table(archive, archived), [])
             for records, _ in messages(archive, archived):
-                yield from records.column("offset").to_pylist()
+                offsets += records.column("offset").to_pylist()
+    return {table: np.array(offsets, np.int64) for table, offsets in by_table.items()}

@@ -21,6 +21,10 @@ class UnsupportedTable(ConfigurationError):
     """A table is of a format version that cannot be written here."""
 
 
+class FilesRefused(ConfigurationError):
+    """Staged files cannot be in a commit, whose table is as it was: ask which of them."""
+
+
 class Unavailable(SecorError):
     """A server did not answer, refused for now, or timed out *without effect*: try again."""
 

@@ -85,6 +85,11 @@ class TableMetrics:
             TABLE,
             "Topic partitions of which the table takes nothing until a person has looked.",
         )
+        self.refused_files = gauge(
+            "secor_table_refused_files",
+            TABLE,
+            "Staged files that cannot be committed; the table takes the others.",
+        )
 
     def _make_cycles(
         self,
@@ -133,6 +138,13 @@ class TableMetrics:
         """Say that a table is not stopped."""
         with self._lock:
             self._clear(table)
+
+    def stand_down(self) -> None:
+        """Forget how tables are: the process that coordinates knows."""
+        with self._lock:
+            self._reasons.clear()
+            for gauge in (self.lag, self.stopped, self.partitions_stopped, self.refused_files):
+                gauge.clear()
 
     def _clear(self, table: str) -> None:
         reason = self._reasons.pop(table, None)

@@ -85,4 +85,13 @@ def _has(item: Staged, result: TableResult) -> bool:
 
 
 def _is_in(item: Staged, result: TableResult) -> bool:
-    return result.result in FINISHED and item.topic_partition not in result.stopped
+    return (
+        result.result in FINISHED
+        and item.topic_partition not in result.stopped
+        and not has_refused(item, result)
+    )
+
+
+def has_refused(item: Staged, result: TableResult) -> bool:
+    """Tell whether files of a manifest wait because the table's catalog refuses them."""
+    return any(note.manifest == item.listed.key for note in result.refused)

@@ -211,5 +211,12 @@ class Catalog(Protocol):
     def commit(self, table: Table, commit: TableCommit) -> CommitResult:
         """Try one commit, once; the library must not repeat it.
 
-        Raises ``Unavailable`` only where nothing can have been done.
+        Raises ``Unavailable`` only where nothing can have been done, and ``FilesRefused`` where
+        files cannot be in a commit, before anything is done.
+        """
+
+    def refused_files(self, table: Table, files: Sequence[TableFiles]) -> Mapping[str, str]:
+        """Return which of these no commit can append, each by itself, and why: by path.
+
+        Changes nothing.  None of them where something else is wrong with the table.
         """

@@ -11,6 +11,7 @@ from secor.core.model import TopicPartition
 from secor.tables.catalog import Snapshot
 from secor.tables.group_record import GroupRecord
 from secor.tables.manifest import TableFiles
+from secor.tables.refused_files import RefusedFile
 from secor.tables.selection import Selection
 
 
@@ -43,8 +44,8 @@ class TableResult:
     ``done`` are the keys of manifests that the table needs no more; ``stopped`` says why topic
     partitions go no further; ``conflicts`` and ``unknown`` count attempts that were refused or
     got no answer; ``unordered`` keys were changed in several topic partitions; ``repeated``
-    commits, which another committer had taken back, are this one; ``seconds`` is how long all of
-    it took.
+    commits, which another committer had taken back, are this one; ``refused`` are files that wait
+    because the catalog refuses them; ``seconds`` is how long all of it took.
     """
 
     table: str
@@ -61,6 +62,7 @@ class TableResult:
     unknown: int = 0
     unordered: int = 0
     repeated: int = 0
+    refused: tuple[RefusedFile, ...] = ()
     seconds: float = 0.0
 
 
@@ -85,11 +87,17 @@ class Done:
 
 @dataclass
 class Attempts:
-    """How the attempts of one commit went: the ids that were sent, and their answers."""
+    """How the attempts of one commit went: the ids that were sent, and their answers.
+
+    ``refused`` has the reasons of files that cannot be in it, by path.  ``tries_again`` while it
+    has some that were refused in an earlier commit.
+    """
 
     sent: dict[str, Proposal] = field(default_factory=dict)
     conflicts: int = 0
     unknown: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+    tries_again: bool = False
 
 
 def table_result(identifier: str, done: Done | None, selection: Selection | None) -> TableResult:

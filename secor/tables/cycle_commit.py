@@ -12,6 +12,7 @@ from secor.core.ports import CLOCKS_DIFFER, Clock, OffsetLedger
 from secor.tables.backlog import (
     backlog,
     backlog_by_table,
+    has_refused,
     is_committed,
     is_done,
     is_of_earlier_topic,
@@ -283,7 +284,14 @@ class CycleCommit:
             if not is_done(item, results) and not is_committed(item, results)
         ]
         self._tables |= results.keys()
-        lacking = lacking_by_table(staged, lambda item, table: lacks(item, table, results))
+
+        def is_behind(item: Staged, table: str) -> bool:
+            # Beside a file that is refused, the table has what comes later.
+            result = results.get(table)
+            waits = result is not None and has_refused(item, result)
+            return not waits and lacks(item, table, results)
+
+        lacking = lacking_by_table(staged, is_behind)
         self._observer.staged(
             replace(
                 backlog(waiting),

@@ -17,6 +17,7 @@ from typing import Self
 from secor.core.errors import CorruptFile
 from secor.core.foreign_json import load_json
 from secor.tables.catalog import Snapshot, Table
+from secor.tables.refused_files import RefusedFile, parse_refused_files
 from secor.tables.vector import Vector
 
 SUMMARY_GROUP = "secor.group"
@@ -58,7 +59,7 @@ class GroupRecord:
     ``valid_through`` (milliseconds): the table has every message up to this timestamp.
     ``replaced_topics`` are ids of topics that were recreated since: what is staged of them is not
     needed any more.  ``replays`` are the keys of manifests of replays that the table has and that
-    may still be staged.
+    may still be staged.  ``refused`` are files that it passed over, see ``refused_files``.
     """
 
     vector: Vector = field(default_factory=Vector)
@@ -66,6 +67,7 @@ class GroupRecord:
     valid_through: int | None = None
     replaced_topics: tuple[str, ...] = ()
     replays: tuple[str, ...] = ()
+    refused: tuple[RefusedFile, ...] = ()
 
     def properties(self, group: str) -> dict[str, str]:
         """Return them as table properties."""
@@ -78,6 +80,8 @@ class GroupRecord:
             texts["replaced"] = json.dumps(self.replaced_topics, separators=(",", ":"))
         # Always written: a property that a commit leaves out keeps its value.
         texts["replays"] = json.dumps(self.replays, separators=(",", ":"))
+        refused = [note.data() for note in self.refused]
+        texts["refused"] = json.dumps(refused, separators=(",", ":"))
         return {property_name(group, name): text for name, text in texts.items()}
 
     def summary(self, group: str) -> dict[str, str]:
@@ -102,7 +106,7 @@ class GroupRecord:
 
         vector, commit = text("vector"), text("commit")
         valid_through, replaced = text("valid-through"), text("replaced")
-        replays = text("replays")
+        replays, refused = text("replays"), text("refused")
         try:
             return cls(
                 vector=Vector.parse(vector, where + "vector") if vector else Vector(),
@@ -110,6 +114,7 @@ class GroupRecord:
                 valid_through=int(valid_through) if valid_through else None,
                 replaced_topics=tuple(map(str, load_json(replaced))) if replaced else (),
                 replays=tuple(map(str, load_json(replays))) if replays else (),
+                refused=parse_refused_files(refused) if refused else (),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptFile(f"{where}…: not as Secor writes it ({error})") from error

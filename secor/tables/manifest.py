@@ -18,7 +18,7 @@ from typing import Any, Literal, Self, get_args
 from secor.core.errors import CorruptFile
 from secor.core.foreign_json import load_json
 from secor.core.model import OffsetRange, TopicPartition
-from secor.core.naming import topic_directory
+from secor.core.naming import topic_directory, topic_of
 
 VERSION = 1
 
@@ -27,7 +27,7 @@ DIRECTORY = "_staged"
 
 _KEY = re.compile(
     r"(?P<partition>0|[1-9][0-9]*)/(?P<start>[0-9]{20})-(?P<end>[0-9]{20})"
-    r"(\.replay-(?P<replay>[0-9]+-[0-9]+))?\.json"
+    r"(\.replay-(?P<replay>[0-9]+-[0-9]+(-[0-9a-f]{16})?))?\.json"
 )
 
 Operation = Literal["append", "changes"]
@@ -198,6 +198,21 @@ def parse_manifest_key(prefix: str, topic: str, key: str) -> tuple[int, OffsetRa
     if start > end:
         return None
     return int(match["partition"]), OffsetRange(start, end), match["replay"] or ""
+
+
+def parse_staged_key(key: str) -> tuple[TopicPartition, OffsetRange, str]:
+    """Return topic partition, range and number of replay of a manifest's key, under any prefix.
+
+    Raises ``ValueError`` for other keys.
+    """
+    before, _, rest = key.rpartition(f"{DIRECTORY}/")
+    directory = rest.partition("/")[0]
+    topic = topic_of(directory)
+    parsed = None if topic is None else parse_manifest_key(before, topic, key)
+    if topic is None or parsed is None:
+        raise ValueError(f"{key}: no key of a manifest")
+    partition, offsets, replay = parsed
+    return TopicPartition(topic, partition), offsets, replay
 
 
 def table_files_data(files: TableFiles) -> dict[str, Any]:

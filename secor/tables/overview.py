@@ -14,6 +14,7 @@ from secor.core.errors import (
 from secor.core.model import TopicPartition
 from secor.tables.catalog import Catalog
 from secor.tables.group_record import GroupRecord
+from secor.tables.refused_files import RefusedFile, describe, waiting_manifests
 from secor.tables.selection import select
 from secor.tables.staging import Staged
 from secor.tables.table_commit import GONE, TableCommitter
@@ -39,6 +40,11 @@ class TableOverview:
     staged_bytes: int = 0
     stopped: dict[TopicPartition, str] = field(default_factory=dict)
 
+    @property
+    def refused(self) -> tuple[RefusedFile, ...]:
+        """Files that wait because the catalog refuses them."""
+        return tuple(note for note in self.record.refused if note.waits)
+
     def waits_for(self, item: Staged) -> bool:
         """Tell whether the table still needs a batch."""
         if item.manifest is None:
@@ -47,6 +53,10 @@ class TableOverview:
             return False
         reached = self.record.vector.next_offset(item.manifest.cluster, item.topic_partition)
         return reached is None or item.range.end > reached
+
+    def passed_over(self, item: Staged) -> bool:
+        """Tell whether files of a batch wait because the catalog refuses them."""
+        return item.listed.key in waiting_manifests(self.record.refused)
 
 
 def has_files(staged: Iterable[Staged], table: str) -> bool:
@@ -136,6 +146,7 @@ def look_at(
     except SecorError as error:
         return TableOverview(table, uuid, "failed", str(error), record)
     stops = [f"{key}: {why}" for key, why in sorted(chosen.stopped.items())]
+    stops += describe(table, record.refused)
     stops += [
         without_origin("it", name) for name in missing_origin(loaded.schema, metadata_columns)
     ]

@@ -11,6 +11,9 @@ For one object in quarantine, in this order:
 4. Put the messages that are still bad into a successor in quarantine, as the manifest says.
 5. Delete the object in quarantine.
 
+Messages that were set aside for one table (``set_aside``) become rows of that table alone: the
+others that they go to have them.
+
 A process that finds a manifest of the object, or a finished replay of it, continues at step 4
 with what that says.  So after a crash anywhere the same command continues where it ended.
 """
@@ -21,12 +24,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.quarantine.listing import SUCCESSOR, successor
+from secor.archive.quarantine.listing import OF_TABLE, only_table, place_of, successor
 from secor.archive.quarantine.parsing_again import (
     REPLAYED,
     bad_files,
@@ -103,14 +107,17 @@ class TableReplay:
     def _replay(self, archived: ArchivedObject, *, dry_run: bool) -> Replayed:
         replay, result = self._begun(archived), None
         if replay is None:
+            table = only_table(self._archive, archived)
             with self._sealed(archived, grows=not dry_run) as sealed:
                 if sealed is None:
                     why = "a table has to be made or widened before it can be told"
                     return Replayed(archived, skipped=why)
-                result = _result(archived, sealed, self._filtered[FILTERED])
+                manifest = _manifest_of(sealed, table)
+                filtered = self._filtered[FILTERED]
+                result = _result(archived, sealed, manifest, filtered, table)
                 if dry_run or result.skipped is not None:
                     return result
-                replay = self._stage(archived, sealed)
+                replay = self._stage(archived, sealed, manifest)
                 self._put_successor(archived, replay, sealed)
         elif dry_run:
             return Replayed(archived, skipped="its replay has begun, and will be finished")
@@ -176,13 +183,13 @@ class TableReplay:
         finally:
             sealed.delete()
 
-    def _stage(self, archived: ArchivedObject, sealed: SealedBatch) -> ReplayOf:
+    def _stage(self, archived: ArchivedObject, sealed: SealedBatch, manifest: Manifest) -> ReplayOf:
         """Put data files and manifest; return what the manifest says that won."""
+        wanted = {file.path for of_table in manifest.tables for file in of_table.files}
         for file in sealed.files:
-            if file.name.root != sealed.plan.stream(QUARANTINE).root:
+            if file.key in wanted:
                 self._put(file, archived)
         key = self._manifest_key(archived)
-        manifest = _manifest_of(sealed)
         replay = ReplayOf(archived.key, _number(archived), tuple(_bad_offsets(sealed)))
         put_bytes(self._objects, key, replace(manifest, replay=replay).dump())
         winner = self._begun(archived)
@@ -222,14 +229,18 @@ class TableReplay:
     def _put(self, file: BatchFile, archived: ArchivedObject) -> None:
         """Put a file; where it stands already, it is of this object: its name says so."""
         metadata = {**file.info.metadata(), REPLAYED: name_of(archived)}
+        table = only_table(self._archive, archived)
+        if table is not None:
+            metadata[OF_TABLE] = quote(table)
         with suppress(AlreadyExists):
             self._objects.put(file.key, file.local.content(), file.local.crc32c, metadata)
 
 
 def _number(archived: ArchivedObject) -> str:
     """Return what tells an object in quarantine from the others of its batch."""
-    times = archived.name.output_partition.removeprefix(SUCCESSOR)
-    return f"{archived.name.generation}-{int(times) if times.isdigit() else 0}"
+    set_aside, times = place_of(archived.name)
+    number = f"{archived.name.generation}-{times}"
+    return f"{number}-{set_aside}" if set_aside else number
 
 
 def _apart(plan: TopicPlan, archived: ArchivedObject) -> TopicPlan:
@@ -253,25 +264,34 @@ def _bad_offsets(sealed: SealedBatch) -> list[int]:
     return offsets
 
 
-def _result(archived: ArchivedObject, sealed: SealedBatch, filtered: int) -> Replayed:
+def _result(
+    archived: ArchivedObject,
+    sealed: SealedBatch,
+    manifest: Manifest,
+    filtered: int,
+    table: str | None,
+) -> Replayed:
     bad = len(_bad_offsets(sealed))
     placed = records_of(archived) - bad - filtered
     result = Replayed(archived, placed, filtered, bad, reasons=reasons_of(sealed))
-    if _changes_rows(sealed):
+    if any(files.operation == "changes" for files in manifest.tables):
         return replace(result, skipped=CHANGES_ROWS)
+    rows = sum(file.records for of_table in manifest.tables for file in of_table.files)
+    if table is not None and rows != placed:
+        why = f"of {placed} messages {placed - rows} are not for {table}, which alone lacks them"
+        return replace(result, skipped=why)
     if bad == records_of(archived):
         return replace(result, skipped=ALL_STILL_BAD)
     return result
 
 
-def _changes_rows(sealed: SealedBatch) -> bool:
-    return any(files.operation == "changes" for files in _manifest_of(sealed).tables)
-
-
-def _manifest_of(sealed: SealedBatch) -> Manifest:
+def _manifest_of(sealed: SealedBatch, table: str | None) -> Manifest:
+    """Return the manifest, of one ``table`` alone where that is not None."""
     assert sealed.last is not None
     with sealed.last.local.open() as file:
-        return Manifest.parse(file.read(), sealed.last.key)
+        manifest = Manifest.parse(file.read(), sealed.last.key)
+    tables = tuple(files for files in manifest.tables if table in (None, files.table))
+    return replace(manifest, tables=tables)
 
 
 def records_of(archived: ArchivedObject) -> int:

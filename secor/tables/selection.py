@@ -14,6 +14,7 @@ from secor.core.errors import TableStopped
 from secor.core.model import TopicPartition
 from secor.tables.group_record import GroupRecord
 from secor.tables.manifest import Manifest, Operation, TableFiles
+from secor.tables.refused_files import only_refused, waiting_manifests, without_noted
 from secor.tables.staging import ManifestNeeded, Staged
 from secor.tables.vector import Vector
 
@@ -35,6 +36,7 @@ class Selection:
     ``vector`` is the table's after the commit of ``files``; ``manifests`` are the keys they
     come from.  ``done`` are keys of manifests that this table needs no more.  ``stopped`` says
     why topic partitions go no further.  ``replays`` are those that the table notes afterwards.
+    ``refused`` are files that it passed over and that may be tried again.
     """
 
     files: tuple[TableFiles, ...]
@@ -43,6 +45,7 @@ class Selection:
     done: frozenset[str]
     stopped: Mapping[TopicPartition, str]
     replays: tuple[str, ...] = ()
+    refused: tuple[TableFiles, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -77,6 +80,7 @@ def select(
         if not item.listed.replay:
             by_partition.setdefault(item.topic_partition, []).append(item)
     files: list[TableFiles] = []
+    refused: list[TableFiles] = []
     keys: list[str] = []
     done: set[str] = set()
     stopped: dict[TopicPartition, str] = {}
@@ -85,6 +89,7 @@ def select(
     for topic_partition, items in sorted(by_partition.items()):
         chosen = _of_partition(table, uuid, record, items, operations, given_up)
         done |= chosen.done
+        refused += chosen.refused
         if chosen.stop:
             stopped[topic_partition] = chosen.stop
         for manifest, key, of_table in chosen.take:
@@ -104,6 +109,7 @@ def select(
         done=frozenset(done | replays.done),
         stopped={**replays.stopped, **stopped},
         replays=replays.noted({item.listed.key for item in staged}),
+        refused=(*refused, *replays.refused),
     )
 
 
@@ -156,6 +162,7 @@ class _Replays:
         self._is_finished = is_finished
         self._given_up = given_up
         self.files: list[TableFiles] = []
+        self.refused: list[TableFiles] = []
         self.taken: list[str] = []
         self.done: set[str] = set()
         self.stopped: dict[TopicPartition, str] = {}
@@ -167,12 +174,15 @@ class _Replays:
             self.stopped[item.topic_partition] = item.fault
             return
         of_table = _files_of(self._table, manifest)
+        if key in waiting_manifests(self._record.refused) and key in self._record.replays:
+            self.refused += _to_try_again(self._table, self._uuid, self._record, item)
+            return
         if not of_table or key in self._record.replays or self._is_finished(key):
             self.done.add(key)
             return
         of_table = _without(of_table, self._given_up)
         _check_table(self._table, self._uuid, of_table, self._operations)
-        self.files += of_table
+        self.files += without_noted(of_table, self._record.refused)
         self.taken.append(key)
 
     def noted(self, staged: Collection[str]) -> tuple[str, ...]:
@@ -202,6 +212,7 @@ class _Chosen:
     take: tuple[tuple[Manifest, str, tuple[TableFiles, ...]], ...]
     done: frozenset[str]
     stop: str
+    refused: tuple[TableFiles, ...] = ()
 
 
 def _of_partition(
@@ -215,13 +226,19 @@ def _of_partition(
     """Walk one topic partition's manifests by offset, until one stops it."""
     take: list[tuple[Manifest, str, tuple[TableFiles, ...]]] = []
     done: set[str] = set()
+    refused: list[TableFiles] = []
+    waiting = waiting_manifests(record.refused)
     reached = _Reached()
     for item in sorted(items, key=lambda it: (it.range.start, it.range.end)):
         key, manifest = item.listed.key, item.manifest
         if manifest is None:
-            return _Chosen(tuple(take), frozenset(done), item.fault)
+            return _Chosen(tuple(take), frozenset(done), item.fault, tuple(refused))
         if manifest.topic_id is not None and manifest.topic_id in record.replaced_topics:
-            done.add(key)  # of an earlier topic of this name, whose offsets mean nothing here
+            # Of an earlier topic of this name, whose offsets mean nothing here.
+            if key in waiting:
+                refused += _to_try_again(table, uuid, record, item)
+            else:
+                done.add(key)
             continue
         of_table = _files_of(table, manifest)
         if overlapped := reached.overlapped_by(manifest, concerned=bool(of_table)):
@@ -229,7 +246,7 @@ def _of_partition(
             take = [taken for taken in take if taken[1] not in overlapped]
             done.difference_update(overlapped)
             why = f"{overlapped[0]} and {key} overlap: delete the one that was never committed"
-            return _Chosen(tuple(take), frozenset(done), why)
+            return _Chosen(tuple(take), frozenset(done), why, tuple(refused))
         reached.note(manifest, key, concerned=bool(of_table))
         if not of_table:
             done.add(key)
@@ -240,19 +257,33 @@ def _of_partition(
             of_table = _without(of_table, given_up)
             _check_table(table, uuid, of_table, operations)
         _check_source(table, record.vector, manifest)
-        if has_it:
+        if has_it and key in waiting:
+            refused += _to_try_again(table, uuid, record, item)
+        elif has_it:
             done.add(key)
         elif next_offset is not None and manifest.start < next_offset:
             why = (
                 f"{key} lies across {next_offset}, up to which {table} has this partition:"
                 " set the group's offset there with 'secor offsets set', and delete this manifest"
             )
-            return _Chosen(tuple(take), frozenset(done), why)
+            return _Chosen(tuple(take), frozenset(done), why, tuple(refused))
         elif item.outlined:
             raise ManifestNeeded(table, key)
         else:
-            take.append((manifest, key, of_table))
-    return _Chosen(tuple(take), frozenset(done), "")
+            take.append((manifest, key, without_noted(of_table, record.refused)))
+    return _Chosen(tuple(take), frozenset(done), "", tuple(refused))
+
+
+def _to_try_again(
+    table: str, uuid: str, record: GroupRecord, item: Staged
+) -> tuple[TableFiles, ...]:
+    """Return the files that the table passed over, of a manifest that it still needs."""
+    if item.manifest is None:
+        return ()
+    if item.outlined:
+        raise ManifestNeeded(table, item.listed.key)
+    of_table = (it for it in _files_of(table, item.manifest) if it.uuid == uuid)
+    return only_refused((it for it in of_table if it.operation == "append"), record.refused)
 
 
 def is_below(vector: Vector, manifest: Manifest) -> bool:

@@ -43,6 +43,7 @@ class Settling:
         topics that were recreated, or are another cluster's, begin anew beside what is there.
         """
         changes: list[str] = []
+        attempts = Attempts()
 
         def propose(loaded: Table, record: GroupRecord) -> Proposal | None:
             changes.clear()
@@ -55,9 +56,11 @@ class Settling:
             is_finished = self._history.replays.has
             operations = self._committer.operations
             proposal = _accepted(loaded, record, staged, changes, operations, is_finished)
-            return proposal if changes and not dry_run else None
+            if not changes or dry_run:
+                return None
+            return self._committer.leave_out_refused(table, proposal, staged, attempts)
 
-        done = self._committer.attempt(table, request, propose, Attempts(), settles=True)
+        done = self._committer.attempt(table, request, propose, attempts, settles=True)
         return Settled(tuple(changes), done)
 
     def replay(self, table: str, request: CommitRequest, *, dry_run: bool) -> Settled:

@@ -208,6 +208,17 @@ class Staging:
         self._read.pop(listed.key, None)
 
 
+def manifests_of_files(staged: Iterable[Staged]) -> dict[str, str]:
+    """Return the keys of manifests by the paths of the data files that they name."""
+    return {
+        file.path: item.listed.key
+        for item in staged
+        if item.manifest is not None
+        for of_table in item.manifest.tables
+        for file in of_table.files
+    }
+
+
 def _is_of_another_topic(staged: Staged, topic_ids: Mapping[TopicPartition, str | None]) -> bool:
     """Tell whether the ledger's entry is of another topic of the name than a manifest."""
     present = topic_ids.get(staged.topic_partition)

@@ -9,8 +9,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
-from secor.core.errors import NotFound, SecorError, TableStopped, Unavailable, UnsupportedTable
+from secor.core.errors import (
+    FilesRefused,
+    NotFound,
+    SecorError,
+    TableStopped,
+    Unavailable,
+    UnsupportedTable,
+)
 from secor.core.ports import Clock
 from secor.core.retry import CAP, delay
 from secor.tables.catalog import (
@@ -42,10 +50,12 @@ from secor.tables.group_record import (
     lineage,
     newest_commit,
 )
-from secor.tables.manifest import Operation
+from secor.tables.manifest import Operation, parse_staged_key
+from secor.tables.refused_files import RefusedFile, note_refused, still_noted, without_paths
 from secor.tables.repeating import files_of, is_undone_by_accident, lost_commits
 from secor.tables.selection import ACCEPT, APPENDS, Selection, select
-from secor.tables.staging import Staged
+from secor.tables.staging import Staged, manifests_of_files
+from secor.tables.vector import Vector
 
 ATTEMPTS = 10
 """Attempts of one commit before the table has to wait for the next cycle."""
@@ -126,11 +136,14 @@ class TableCommitter:
         began = self._clock.monotonic()
         attempts = Attempts()
         selections: list[Selection] = []
+        notes: tuple[RefusedFile, ...] = ()
         lost: list[CommitObject] = []
 
         def propose(table: Table, record: GroupRecord) -> Proposal | None:
+            nonlocal notes
             selections.clear()
             lost.clear()
+            notes = record.refused
             if is_undone_by_accident(table, self._branch, record):
                 lost.extend(lost_commits(table, self._branch, record, self._history))
                 return Proposal(*files_of(lost), record)
@@ -138,18 +151,14 @@ class TableCommitter:
             is_finished = self._history.replays.has
             chosen = select(identifier, table.uuid, record, staged, self.operations, is_finished)
             selections.append(chosen)
-            if chosen.empty:
+            proposal = self._proposal(table, record, chosen, staged, attempts)
+            if proposal is None:
                 return None
+            notes = proposal.record.refused
             valid_through = record.valid_through
-            if not chosen.stopped:
+            if not chosen.stopped and not any(note.waits for note in notes):
                 valid_through = request.advance(valid_through)
-            after = replace(
-                record,
-                vector=chosen.vector,
-                valid_through=valid_through,
-                replays=chosen.replays,
-            )
-            return Proposal(chosen.files, chosen.manifests, after)
+            return replace(proposal, record=replace(proposal.record, valid_through=valid_through))
 
         try:
             done = self.attempt(identifier, request, propose, attempts, settles=True)
@@ -162,8 +171,70 @@ class TableCommitter:
             conflicts=attempts.conflicts,
             unknown=attempts.unknown,
             repeated=len(lost) if result.result is Result.COMMITTED else 0,
+            refused=tuple(note for note in notes if note.waits),
             seconds=self._clock.monotonic() - began,
         )
+
+    def _proposal(
+        self,
+        table: Table,
+        record: GroupRecord,
+        chosen: Selection,
+        staged: Sequence[Staged],
+        attempts: Attempts,
+    ) -> Proposal | None:
+        """Return what to commit of a selection; None where there is nothing.
+
+        Files that were refused before are tried again with the first attempt alone: what is wrong
+        with them must not hold up the others.
+        """
+        files, keys, notes = chosen.files, dict.fromkeys(chosen.manifests), record.refused
+        if chosen.refused and not attempts.sent:
+            still = self._catalog.refused_files(table, chosen.refused)
+            again = without_paths(chosen.refused, still)
+            taken = {file.path for of_table in again for file in of_table.files}
+            attempts.tries_again = bool(taken)
+            files = (*files, *again)
+            keys |= dict.fromkeys(note.manifest for note in notes if note.path in taken)
+            notes = tuple(note for note in notes if note.path not in taken)
+        if not keys:
+            return None
+        after = replace(record, vector=chosen.vector, replays=chosen.replays, refused=notes)
+        return self.leave_out_refused(
+            table.identifier, Proposal(files, tuple(keys), after), staged, attempts
+        )
+
+    def leave_out_refused(
+        self, identifier: str, proposal: Proposal, staged: Sequence[Staged], attempts: Attempts
+    ) -> Proposal:
+        """Return a proposal that notes the files which the catalog refuses instead of taking them.
+
+        It also forgets the notes that nobody needs any more.
+        """
+        record = proposal.record
+        notes = record.refused
+        if attempts.refused:
+            now, manifests = int(self._clock.now() * 1000), manifests_of_files(staged)
+            notes = note_refused(identifier, notes, attempts.refused, manifests, now)
+        if notes:
+            keys = {item.listed.key for item in staged}
+            has_passed = partial(self._has_passed, record.vector)
+            notes = still_noted(notes, keys, has_passed)
+        files = without_paths(proposal.files, {note.path for note in notes})
+        return replace(proposal, files=files, record=replace(record, refused=notes))
+
+    def _has_passed(self, vector: Vector, key: str) -> bool:
+        """Tell whether a table with this vector never takes the files of a manifest again."""
+        topic_partition, offsets, replay = parse_staged_key(key)
+        if replay:
+            return self._history.replays.has(key)
+        clusters = vector.clusters_of(topic_partition.topic)
+        reached = [vector.next_offset(cluster, topic_partition) or 0 for cluster in clusters]
+        return bool(reached) and offsets.end <= min(reached)
+
+    def has_finished(self, key: str) -> bool:
+        """Tell whether all tables have a replay."""
+        return self._history.replays.has(key)
 
     def finish_replay(self, item: Staged) -> None:
         """Note that all tables have a replay: before its manifest is deleted."""
@@ -259,16 +330,22 @@ class TableCommitter:
             )
         )
         attempts.sent[commit_id] = proposal
-        result = self._catalog.commit(
-            table,
-            TableCommit(
-                base=head.snapshot_id if head is not None else None,
-                files=proposal.files,
-                properties=written.properties(self._group),
-                summary=written.summary(self._group),
-                branch=self._branch,
-            ),
+        commit = TableCommit(
+            base=head.snapshot_id if head is not None else None,
+            files=proposal.files,
+            properties=written.properties(self._group),
+            summary=written.summary(self._group),
+            branch=self._branch,
         )
+        try:
+            result = self._catalog.commit(table, commit)
+        except FilesRefused as error:
+            refused = self._catalog.refused_files(table, proposal.files)
+            if not attempts.tries_again and not refused.keys() - attempts.refused.keys():
+                raise
+            attempts.tries_again = False
+            attempts.refused.update(refused)
+            return str(error)
         match result.outcome:
             case Outcome.DONE:
                 assert result.table is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -102,16 +103,19 @@ def compare(
     quarantined: Offsets,
     silent: Collection[str] = (),
     by_key: Collection[str] = (),
+    set_aside: Mapping[str, Offsets] = MappingProxyType({}),
 ) -> Compared:
     """Compare what is ``stored``, by table, and in quarantine with where messages belong.
 
     A message belongs into each table that a route sends it to, or into quarantine and no table.
+    Those that were ``set_aside`` are in quarantine for one table each, and in the others.
     ``silent`` are tables that do not tell the offsets of their rows, and the rows of those
     ``by_key`` are compared in another way.
     """
     findings = []
     in_tables = _union(stored.values())
-    nowhere = np.setdiff1d(routed.log, np.union1d(in_tables, quarantined))
+    in_quarantine = _union([quarantined, *set_aside.values()])
+    nowhere = np.setdiff1d(routed.log, np.union1d(in_tables, in_quarantine))
     expected = np.intersect1d(nowhere, _union([routed.bad, *routed.tables.values()]))
     unknown = _union(it for name, it in routed.tables.items() if name in silent)
     elsewhere = _union(it for name, it in routed.tables.items() if name in by_key)
@@ -121,11 +125,17 @@ def compare(
     for name, offsets in sorted(routed.tables.items()):
         if name in silent or name in by_key:
             continue
-        accounted = np.union1d(quarantined, np.setdiff1d(nowhere, elsewhere))
+        own = _union([quarantined, set_aside.get(name, _NONE)])
+        accounted = np.union1d(own, np.setdiff1d(nowhere, elsewhere))
         absent = np.setdiff1d(np.setdiff1d(offsets, stored.get(name, _NONE)), accounted)
         if len(absent):
             findings.append(_finding("missing", topic_partition, absent, name))
-    in_both = np.intersect1d(in_tables, quarantined)
+    in_both = _union(
+        [
+            np.intersect1d(in_tables, quarantined),
+            *(np.intersect1d(stored.get(name, _NONE), it) for name, it in set_aside.items()),
+        ]
+    )
     if len(in_both):
         findings.append(_finding("in quarantine and", topic_partition, in_both, "a table"))
     left_out = len(nowhere) - len(expected)

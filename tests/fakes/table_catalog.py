@@ -9,7 +9,7 @@ from itertools import count
 
 import pyarrow as pa
 
-from secor.core.errors import AlreadyExists, NotFound, Unavailable
+from secor.core.errors import AlreadyExists, FilesRefused, NotFound, Unavailable
 from secor.tables.catalog import (
     MAIN,
     STAGED_WRITES,
@@ -21,6 +21,7 @@ from secor.tables.catalog import (
     Table,
     TableCommit,
 )
+from secor.tables.manifest import TableFiles
 from secor.tables.merging import STAGED_AS, Merge, Merged, has_changes, merge_commit
 
 Hook = Callable[[str, str], None]
@@ -117,6 +118,8 @@ class TableServer:
     tables: dict[str, FakeTable] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     commits: int = 0
+    unfit: set[str] = field(default_factory=set)
+    """Paths of files that no commit can append."""
     _uuids: count[int] = field(default_factory=count)
 
     def make(self, identifier: str) -> FakeTable:
@@ -139,6 +142,18 @@ class TableServer:
             table.properties |= commit.properties
             self.commits += 1
             return CommitResult(Outcome.DONE, table.describe())
+
+    def refuse(self, files: Iterable[TableFiles]) -> None:
+        """Raise ``FilesRefused`` where one of them cannot be appended."""
+        if refused := self.refused_files(files):
+            raise FilesRefused("; ".join(refused.values()))
+
+    def refused_files(self, files: Iterable[TableFiles]) -> dict[str, str]:
+        """Return the reasons of those that cannot be appended, by path."""
+        appended = (
+            it for of_table in files if of_table.operation == "append" for it in of_table.files
+        )
+        return {it.path: f"{it.path} does not fit" for it in appended if it.path in self.unfit}
 
     def allow_staging(self, identifier: str, branch: str) -> None:
         """Set the property, and begin the branch where main is."""
@@ -239,12 +254,17 @@ class FakeCatalog:
         return self.load_table(table.identifier)
 
     def publish(self, table: Table, commit: TableCommit, staged: int) -> CommitResult:
+        self.server.refuse(commit.files)
         return self._answer("publish", table, lambda: self.server.publish(table, commit, staged))
 
     def commit(self, table: Table, commit: TableCommit) -> CommitResult:
         if has_changes(commit):
             return merge_commit(self, self, table, commit)
+        self.server.refuse(commit.files)
         return self._answer("commit", table, lambda: self.server.apply(table, commit))
+
+    def refused_files(self, table: Table, files: Sequence[TableFiles]) -> Mapping[str, str]:
+        return self.server.refused_files(files)
 
     def _answer(self, call: str, table: Table, apply: Callable[[], CommitResult]) -> CommitResult:
         self.before(call, table.identifier)

@@ -21,9 +21,60 @@ REPEATING = "secor/tables/repeating.py"
 CYCLE = "secor/tables/cycle.py"
 LOST = "secor/tables/lost_entries.py"
 ANSWERING = "secor/tables/answering.py"
+REFUSED_FILES = "secor/tables/refused_files.py"
+SET_ASIDE = "secor/tables/set_aside.py"
 ICEBERG_COMMITS = "secor/adapters/iceberg/commits.py"
 
 TABLE_MUTANTS = (
+    Mutant(
+        "a manifest is done while a file of it is refused",
+        SELECTION,
+        "        if has_it and key in waiting:\n",
+        "        if has_it and key in waiting and item.outlined:\n",
+        TABLES,
+    ),
+    Mutant(
+        "a cycle takes a file whose messages go to quarantine",
+        REFUSED_FILES,
+        "    refused = {note.path for note in notes if note.state is FileState.REFUSED}\n",
+        "    refused = {note.path for note in notes if note.waits}\n",
+        TABLES,
+    ),
+    Mutant(
+        "a file that is noted is taken nevertheless",
+        COMMIT,
+        "        files = without_paths(proposal.files, {note.path for note in notes})\n",
+        "        files = proposal.files\n",
+        TABLES,
+    ),
+    Mutant(
+        "a refused file is passed over without a note",
+        COMMIT,
+        "        return replace(proposal, files=files, record=replace(record, refused=notes))\n",
+        "        return replace(proposal, files=files, record=record)\n",
+        TABLES,
+    ),
+    Mutant(
+        "a note is forgotten when its manifest is not listed",
+        REFUSED_FILES,
+        "note.manifest in staged or not has_passed(note.manifest)",
+        "note.manifest in staged",
+        TABLES,
+    ),
+    Mutant(
+        "messages go to quarantine while a cycle may still take their file",
+        SET_ASIDE,
+        "                self._decisions.become(file, FileState.LEAVING, reason, request)\n",
+        "",
+        TABLES,
+    ),
+    Mutant(
+        "a file that a cycle has taken meanwhile is set aside",
+        SET_ASIDE,
+        "        if has_it or (is_replay and self._committer.has_finished(key)):\n",
+        "        if is_replay and self._committer.has_finished(key):\n",
+        TABLES,
+    ),
     Mutant(
         "manifests above the ledger's offset are committed",
         STAGING,
@@ -114,7 +165,7 @@ TABLE_MUTANTS = (
     Mutant(
         "a damaged manifest is passed over",
         SELECTION,
-        "            return _Chosen(tuple(take), frozenset(done), item.fault)\n",
+        "            return _Chosen(tuple(take), frozenset(done), item.fault, tuple(refused))\n",
         "            continue\n",
         TABLES,
     ),
@@ -157,8 +208,8 @@ TABLE_MUTANTS = (
     Mutant(
         "a commit does not say which snapshot it is based on",
         COMMIT,
-        "                base=head.snapshot_id if head is not None else None,\n",
-        "                base=self._catalog.load_table(table.identifier).refs.get(self._branch),\n",
+        "            base=head.snapshot_id if head is not None else None,\n",
+        "            base=self._catalog.load_table(table.identifier).refs.get(self._branch),\n",
         TABLES,
     ),
     Mutant(
@@ -187,7 +238,7 @@ TABLE_MUTANTS = (
     Mutant(
         "valid-through passes over a stopped partition",
         COMMIT,
-        "            if not chosen.stopped:\n",
+        "            if not chosen.stopped and not any(note.waits for note in notes):\n",
         "            if chosen.files:\n",
         UNIT,
     ),

@@ -23,11 +23,14 @@ from secor.tables.control import Answer, Event, Kind
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
 from secor.tables.cycle_commit import CycleCommit
+from secor.tables.file_messages import StagedFile
 from secor.tables.group_record import GroupRecord, Lineage, lineage
 from secor.tables.lost_entries import ProofReader, quarantined_after
 from secor.tables.manifest import DataFile, Manifest, ReplayOf, TableFiles
 from secor.tables.merging import Merge, Merged
+from secor.tables.refused_files import FileState, RefusedFile
 from secor.tables.selection import EVERY_OPERATION
+from secor.tables.set_aside import FileDecisions, find_staged_file
 from secor.tables.settle import Settling
 from secor.tables.staging import Staging
 from secor.tables.table_commit import TableCommitter
@@ -189,6 +192,12 @@ class TableWorld:
         """Messages by the key of their replay's manifest."""
         self.outdated: dict[str, tuple[str, float]] = {}
         """By table that was made again: the uuid that workers follow, and until when."""
+        self.misfits = 0.0
+        """How often a file that is staged cannot be committed."""
+        self.set_aside: dict[str, tuple[str, frozenset[Row]]] = {}
+        """By path of a file that a person set aside: its table, and its messages."""
+        self.back: dict[str, str] = {}
+        """By key of the replay of such a file: the table that it is for."""
         self.checked: dict[str, object] = {}
         """By table, what it was when it was last checked."""
         for table in TABLES:
@@ -218,7 +227,9 @@ class TableWorld:
                 raise Unavailable(f"{name}: does not answer")
 
     def _take_over(self, host: Host) -> None:
-        """Where it was a worker, another begins when its session has ended."""
+        """Where it was a worker, another begins when its session has ended; a person repeats."""
+        if host.name.startswith("person of files"):
+            self.hub.at(self.hub.now + 2.0, self.start_person_of_files)
         owned = self.workers.get(host.name)
         if owned is not None:
             self.hub.at(self.hub.now + 2.0, lambda: self.start_worker(owned))
@@ -396,6 +407,9 @@ class TableWorld:
                 uuid = self._followed_uuid(table)
                 share = self.changes[table]
                 changes = share == 1.0 or (share > 0.0 and self.rng.random() < share)
+                if self.misfits and not changes and self.rng.random() < self.misfits:
+                    self.hub.tell(f"{path} is refused")
+                    self.server.unfit.add(path)
                 tables.append(
                     TableFiles(table, uuid, 0, 0, "changes", (file,), (1,))
                     if changes
@@ -411,6 +425,70 @@ class TableWorld:
         """Return the uuid of the table for which workers make files."""
         uuid, until = self.outdated.get(table, ("", 0.0))
         return uuid if self.hub.now < until else self.server.tables[table].uuid
+
+    # -------------------------------------------------------- refused files
+
+    def start_person_of_files(self) -> None:
+        """Begin to settle files that are refused: correct the table, or set them aside."""
+        host = Host(f"person of files {next(self.names)}")
+
+        def run() -> None:
+            while True:
+                self.hub.sleep(self.rng.choice((2.0, 6.0, 20.0)))
+                table = self.rng.choice(TABLES)
+                try:
+                    self._settle_files(host, table)
+                except SecorError as error:
+                    self.hub.tell(f"{table}: {error}; the person of files repeats it")
+
+        self.hub.spawn(host, host.name, run)
+
+    def _settle_files(self, host: Host, table: str) -> None:
+        for note in self._notes(table):
+            if note.state is FileState.REFUSED and self.rng.random() < 0.5:
+                self.hub.tell(f"{note.path} fits again")
+                self.server.unfit.discard(note.path)
+            elif note.waits:
+                self._set_aside(host, table, note.path)
+
+    def _set_aside(self, host: Host, table: str, path: str) -> None:
+        """Do what ``secor tables set-aside`` does; then what replays it, perhaps more than once."""
+        store = StoreOf(self, host)
+        staging = Staging(store, PREFIX, GROUP)
+        file = find_staged_file(table, path, staging.read_listed(staging.find()))
+        decisions = FileDecisions(self._committer(host, store), HubClock(self.hub))
+        decisions.become(file, FileState.LEAVING, "a person", self._request())
+        if self.rng.random() < 0.5:
+            self.server.unfit.discard(path)  # a cycle could take it now
+        self.call(host, "set aside", "before")
+        self.set_aside[path] = table, self.rows[path]
+        for seconds in (self.rng.choice((0.1, 1.0)), self.rng.choice((5.0, 2 * self.keep))):
+            self.hub.at(self.hub.now + seconds, lambda: self._replay_file(file))
+        self.call(host, "set aside", "after")
+        decisions.become(file, FileState.QUARANTINED, "a person", self._request())
+        self.hub.tell(f"{path} is set aside")
+
+    def _replay_file(self, file: StagedFile) -> None:
+        """Stage a replay of a file's messages, unless it is finished."""
+        table, rows = self.set_aside[file.file.path]
+        path = f"{table}/{next(self.names)}"
+        replayed = TableFiles(
+            *(table, self._followed_uuid(table), 0, 0, "append"),
+            (DataFile(path, "parquet", len(rows), 1, 0, 0),),
+        )
+        number = f"0-0-{file.digest}"
+        manifest = replace(
+            file.manifest, tables=(replayed,), replay=ReplayOf("set aside", number, ())
+        )
+        key = manifest.key(PREFIX)
+        if CommitHistory(self.store, PREFIX).replays.has(key):
+            return
+        self.rows[path] = rows
+        self.replays[key], self.back[key] = rows, table
+        put_bytes(self.store, key, manifest.dump())
+
+    def _notes(self, table: str) -> tuple[RefusedFile, ...]:
+        return GroupRecord.of(self.server.tables[table].describe(), GROUP).refused
 
     # --------------------------------------------------------- coordinators
 
@@ -616,13 +694,19 @@ class TableWorld:
             if belongs(table, offset) and not is_bad(offset)
         }
         finished = CommitHistory(self.store, PREFIX).replays
-        return below | {
-            row
+        taken = {
+            key: frozenset(row for row in rows if belongs(table, row[1]))
             for key, rows in self.replays.items()
             if key in record.replays or finished.key(key) in self.store.objects
-            for row in rows
-            if belongs(table, row[1])
+            if self.back.get(key, table) == table
         }
+        of_batches = below.union(*(rows for key, rows in taken.items() if key not in self.back))
+        passed_over = {row for note in record.refused for row in self.rows[note.path]}
+        passed_over |= {
+            row for owner, rows in self.set_aside.values() if owner == table for row in rows
+        }
+        back = (rows for key, rows in taken.items() if key in self.back)
+        return (of_batches - passed_over).union(*back)
 
     def _missing(self, table: str) -> set[Row]:
         return self.expected(table) - set(self.live(table))

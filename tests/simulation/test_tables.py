@@ -22,6 +22,9 @@ TOLD = (
     "accepted as it was made again",
     "is lost",
     "is rebuilt",
+    "is refused",
+    "fits again",
+    "is set aside",
 )
 
 
@@ -58,6 +61,9 @@ def storm(seed: int) -> tuple[TableWorld, Rates]:
         for _ in range(world.rng.choice((1, 2, 3))):
             world.start_coordinator()
         world.drops = world.rng.choice((0.0, 0.0, 0.3))
+        world.misfits = random.Random(f"misfits {seed}").choice((0.0, 0.1, 0.5))
+        if world.misfits:
+            world.start_person_of_files()
         if world.rng.random() < 0.7:
             world.disturb(rollbacks=world.rng.random() < 0.5, remakes=world.rng.random() < 0.3)
         if world.rng.random() < 0.5:
@@ -80,7 +86,7 @@ def storm(seed: int) -> tuple[TableWorld, Rates]:
 
 def _chosen(rates: Rates, point: Point) -> str | None:
     """Workers end or sleep; what else happens to them has a simulation of its own."""
-    if point.host.startswith("coordinator"):
+    if point.host.startswith(("coordinator", "person of files")):
         return rates(point)
     if point.host.startswith("worker") and (fault := rates(point)) in ("crash", "stall"):
         return fault

@@ -10,11 +10,12 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any, cast
 
 from pyiceberg.avro.codecs import AvroCompressionCodec
 from pyiceberg.conversions import from_json
-from pyiceberg.io import OutputFile
+from pyiceberg.io import InputFile, OutputFile, OutputStream
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -42,6 +43,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import PrimitiveType
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
+from secor.adapters.iceberg.failures import translated
 from secor.core.errors import ConfigurationError
 from secor.tables.manifest import DataFile as StagedFile
 from secor.tables.manifest import Statistics, TableFiles
@@ -73,7 +75,7 @@ class AppendedSnapshot:
         """
         by_spec: dict[int, list[DataFile]] = {}
         for of_table in files:
-            spec = self._spec_of(of_table)
+            spec = self.spec_of(of_table)
             by_spec.setdefault(spec.spec_id, []).extend(
                 self._data_file(spec, file) for file in of_table.files
             )
@@ -105,7 +107,11 @@ class AppendedSnapshot:
         name = self._metadata.properties.get(TableProperties.WRITE_AVRO_COMPRESSION, default)
         return cast(AvroCompressionCodec, name)
 
-    def _spec_of(self, files: TableFiles) -> PartitionSpec:
+    def spec_of(self, files: TableFiles) -> PartitionSpec:
+        """Return the partition spec under which files were staged.
+
+        Raises ``ConfigurationError`` where the table no longer has it.
+        """
         if files.spec_id not in self._specs:
             raise ConfigurationError(
                 f"table {files.table}: it no longer has the partition spec {files.spec_id}, under"
@@ -197,16 +203,18 @@ class AppendedSnapshot:
 
     def new_manifest_writer(self, spec: PartitionSpec) -> ManifestWriter:
         """Begin a manifest."""
-        name = f"{self._uuid}-m{next(self._numbers)}.avro"
-        output: OutputFile = self._io.new_output(self._new_location(name))
         return write_manifest(
             format_version=self._metadata.format_version,
             spec=spec,
             schema=self._schema,
-            output_file=output,
+            output_file=self._new_output(),
             snapshot_id=self.snapshot_id,
             avro_compression=self._codec,
         )
+
+    def _new_output(self) -> OutputFile:
+        name = f"{self._uuid}-m{next(self._numbers)}.avro"
+        return self._io.new_output(self._new_location(name))
 
     def fetch_manifest_entry(
         self, manifest: ManifestFile, discard_deleted: bool = True
@@ -229,6 +237,82 @@ class AppendedSnapshot:
             Summary(operation=Operation.APPEND, **totals.build(), **properties),
             cast(Any, before),
         )
+
+
+def refused_files(table: LibraryTable, files: Sequence[TableFiles]) -> dict[str, str]:
+    """Return which files no manifest of the table can hold, and why: by path.
+
+    Each is tried in a manifest of its own, in memory.  A file without any value tells whether it
+    is the table that has no manifests.
+    """
+    snapshot = _SnapshotInMemory(table, None)
+    refused: dict[str, str] = {}
+    for of_table in files:
+        try:
+            spec = snapshot.spec_of(of_table)
+        except ConfigurationError as error:
+            refused |= dict.fromkeys((file.path for file in of_table.files), str(error))
+            continue
+        empty = StagedFile("control", "parquet", 1, 1, 0, 0, (None,) * len(spec.fields))
+        if snapshot.why_not(spec, empty) is not None:
+            continue
+        for file in of_table.files:
+            why = snapshot.why_not(spec, file)
+            if why is not None:
+                refused[file.path] = why
+    return refused
+
+
+class _SnapshotInMemory(AppendedSnapshot):
+    """A snapshot that is never committed."""
+
+    def why_not(self, spec: PartitionSpec, file: StagedFile) -> str | None:
+        """Return why a manifest cannot hold a file, None if it can."""
+        try:
+            with translated("its manifest cannot be written"):
+                self._write_added(spec.spec_id, [self._data_file(spec, file)])
+        except ConfigurationError as error:
+            return str(error)
+        return None
+
+    def _new_output(self) -> OutputFile:
+        return _Memory("memory")
+
+
+class _Memory(OutputFile):
+    """Bytes that are thrown away."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location)
+        self._stream = BytesIO()
+
+    def __len__(self) -> int:
+        return len(self._stream.getbuffer())
+
+    def exists(self) -> bool:
+        return False
+
+    def to_input_file(self) -> InputFile:
+        raise NotImplementedError("nobody reads it")
+
+    def create(self, overwrite: bool = False) -> OutputStream:
+        return cast(OutputStream, _KeptOpen(self._stream))
+
+
+class _KeptOpen:
+    """A stream whose length is asked for after it was closed."""
+
+    def __init__(self, stream: BytesIO) -> None:
+        self.write, self.tell = stream.write, stream.tell
+
+    def close(self) -> None:
+        """Keep the bytes."""
+
+    def __enter__(self) -> _KeptOpen:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Keep the bytes."""
 
 
 def _partition_value(kind: PrimitiveType, value: object) -> object:

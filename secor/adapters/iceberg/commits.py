@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 from pyiceberg.table import Table as LibraryTable
@@ -18,11 +19,12 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from secor.adapters.iceberg.appending import AppendedSnapshot
+from secor.adapters.iceberg.appending import AppendedSnapshot, refused_files
 from secor.adapters.iceberg.catalog import IcebergTables, describe, library_table_of
 from secor.adapters.iceberg.failures import translated
 from secor.core.errors import (
     ConfigurationError,
+    FilesRefused,
     NotFound,
     OutcomeUnknown,
     Refused,
@@ -45,15 +47,27 @@ class Publication:
     def append(self, files: Sequence[TableFiles]) -> None:
         """Put a snapshot with these data files on top of the head.
 
-        Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
+        Raises ``Unavailable``, ``AccessDenied``; ``FilesRefused`` leaves nothing behind.
         """
         snapshot = AppendedSnapshot(self.table, self._head)
         where = ".".join(self.table.name())
-        with translated(f"table {where}: its manifests cannot be written"):
-            added = snapshot.write(files, dict(self.commit.summary))
+        try:
+            with translated(f"table {where}: its manifests cannot be written"):
+                added = snapshot.write(files, dict(self.commit.summary))
+        except ConfigurationError as error:
+            self.written += snapshot.written
+            self.discard()
+            raise FilesRefused(str(error)) from error
         self.written += snapshot.written
         self._added.append(added)
         self._head = added.snapshot_id
+
+    def discard(self) -> None:
+        """Delete what this attempt wrote, as far as that is possible."""
+        for location in self.written:
+            # What stays is an orphan, which the table's own maintenance removes.
+            with suppress(SecorError), translated(location):
+                self.table.io.delete(location)
 
     @property
     def added(self) -> list[int]:
@@ -115,7 +129,7 @@ class IcebergCatalog(IcebergTables):
         except (Refused, NotFound, ConfigurationError) as error:
             if self._may_be_there(publication):
                 return CommitResult(Outcome.UNKNOWN, why=str(error))
-            self._discard(publication)
+            publication.discard()
             return CommitResult(Outcome.REFUSED, why=str(error))
         committed = LibraryTable(
             library_table.name(),
@@ -125,6 +139,12 @@ class IcebergCatalog(IcebergTables):
             self.library,
         )
         return CommitResult(Outcome.DONE, describe(identifier, committed))
+
+    def refused_files(self, table: Table, files: Sequence[TableFiles]) -> Mapping[str, str]:
+        """Return which of these no commit can append; see ``Catalog``."""
+        return refused_files(
+            library_table_of(table), [it for it in files if it.operation == "append"]
+        )
 
     def scan(self, table: Table, branch: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Give some columns of all rows that a reader of a branch sees.
@@ -183,12 +203,3 @@ class IcebergCatalog(IcebergTables):
             present.metadata.snapshot_by_id(snapshot_id) is not None
             for snapshot_id in publication.added
         )
-
-    def _discard(self, publication: Publication) -> None:
-        """Delete what a refused attempt wrote, as far as that is possible."""
-        for location in publication.written:
-            try:
-                with translated(location):
-                    publication.table.io.delete(location)
-            except SecorError:
-                return  # an orphan, which the table's own maintenance removes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -20,6 +21,12 @@ MARKER = "_replay_"
 
 SUCCESSOR = "replay="
 """The directory of messages that were parsed again in vain, with the number of times."""
+
+SET_ASIDE_DIRECTORY = "set-aside="
+"""The directory of the messages of one staged file of a table, with a hash of its path."""
+
+OF_TABLE = "of-table"
+"""Metadata of such an object: the table that lacks its messages, percent-encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,19 @@ def messages(
     """Give an object's messages as they came from Kafka, and the reason of each."""
     for records in archive.read(archived):
         yield release_part(records)
+
+
+def only_table(archive: Archive, archived: ArchivedObject) -> str | None:
+    """Return the one table that lacks an object's messages; None where no table has them.
+
+    Raises ``CorruptFile``, ``NotFound``.
+    """
+    if not place_of(archived.name)[0]:
+        return None
+    metadata = archive.store.head(archived.key).metadata or {}
+    if OF_TABLE not in metadata:
+        raise CorruptFile(f"{archived.key}: its metadata does not name the table, {OF_TABLE}")
+    return unquote(metadata[OF_TABLE])
 
 
 def marker_key(name: ObjectName) -> str:
@@ -118,5 +138,17 @@ def markers(
 
 def successor(name: ObjectName) -> str:
     """Return the output partition for messages that stay bad when this object is replayed."""
-    times = name.output_partition.removeprefix(SUCCESSOR)
-    return f"{SUCCESSOR}{int(times) + 1 if times.isdigit() else 1}"
+    set_aside, times = place_of(name)
+    directory = f"{SET_ASIDE_DIRECTORY}{set_aside}/" if set_aside else ""
+    return f"{directory}{SUCCESSOR}{times + 1}"
+
+
+def place_of(name: ObjectName) -> tuple[str, int]:
+    """Return the hash of the staged file ("" for none), and how often its messages were parsed
+    again in vain.
+    """
+    set_aside, _, rest = name.output_partition.rpartition("/")
+    if rest.startswith(SET_ASIDE_DIRECTORY):
+        set_aside, rest = rest, ""
+    times = rest.removeprefix(SUCCESSOR)
+    return set_aside.removeprefix(SET_ASIDE_DIRECTORY), int(times) if times.isdigit() else 0

@@ -12,6 +12,7 @@ from secor.service.status.table_board import TableBoard
 from secor.tables.commit_result import Result, TableResult
 from secor.tables.hudi import HUDI_STEPS
 from secor.tables.observer import Backlog
+from secor.tables.refused_files import describe
 
 
 class TableTelemetry:
@@ -32,7 +33,7 @@ class TableTelemetry:
         self._metrics.leading.set(leads)
         self._metrics.epoch.set(epoch if leads else 0)
         if not leads:
-            self._metrics.lag.clear()  # who coordinates knows
+            self._metrics.stand_down()
         self._log.info("coordinating" if leads else "not_coordinating", epoch=epoch)
 
     def cycle_ended(self, seconds: float, missing: int) -> None:
@@ -77,6 +78,8 @@ class TableTelemetry:
         metrics.conflicts.labels(table).inc(result.conflicts)
         metrics.unknown.labels(table).inc(result.unknown)
         metrics.partitions_stopped.labels(table).set(len(result.stopped))
+        if result.error is None:
+            metrics.refused_files.labels(table).set(len(result.refused))
         if result.result is Result.COMMITTED:
             metrics.rows.labels(table).inc(result.records)
             metrics.files.labels(table).inc(result.files)
@@ -126,6 +129,7 @@ class TableTelemetry:
         """Log what is wrong when it begins or changes, and its end."""
         wrong = [*([str(result.error)] if result.error is not None else [])]
         wrong += [f"{key}: {why}" for key, why in sorted(result.stopped.items())]
+        wrong += describe(result.table, result.refused)
         now, before = "; ".join(wrong), self._told.get(result.table, "")
         if now == before:
             return
@@ -135,6 +139,8 @@ class TableTelemetry:
             event = "table_stopped" if stopped else "table_partition_stopped"
             if result.result is Result.FAILED:
                 event = "table_failed"
+            elif result.refused and not stopped and not result.stopped:
+                event = "table_file_refused"
             self._log.warning(event, table=result.table, why=now)
         else:
             self._log.info("table_goes_on", table=result.table)

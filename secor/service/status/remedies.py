@@ -15,6 +15,7 @@ from secor.core.errors import (
     DataLost,
     DescriptorsExhausted,
     DiskFull,
+    FilesRefused,
     LedgerCorrupt,
     LedgerEdited,
     LedgerLost,
@@ -52,6 +53,7 @@ REMEDIES: Mapping[type[SecorError], str] = {
     OffsetsTopicGone: "Find out who deleted the offsets topic; secor restore plan says more.",
     UnsupportedTable: "Use a table of format version 2, or change its rows by key, which takes "
     "version 3, too; this one is stopped, the others go on.",
+    FilesRefused: "secor tables status says why; the table takes nothing until that is corrected.",
     Unavailable: "Nothing at first: it is tried again. If it stays, look at the server and the "
     "network, and run secor doctor.",
     OutcomeUnknown: "Nothing: what was written is read back and settled.",

@@ -15,6 +15,7 @@ from secor.tables.commit_result import Result, TableResult
 from secor.tables.control import Event, Kind
 from secor.tables.cycle import State
 from secor.tables.observer import Backlog
+from secor.tables.refused_files import describe
 
 MOST_TABLES = 10_000
 """Tables that are kept; names come from messages, and anybody may write into a topic."""
@@ -182,10 +183,12 @@ class TableBoard:
             if result.result is Result.COMMITTED and result.commit is not None:
                 commit = CommitKnown(result.commit, now, result.files, result.records)
                 valid = valid if result.valid_through is None else result.valid_through
+            why = [] if result.error is None else [str(result.error)]
+            why += describe(result.table, result.refused)
             fresh = TableKnown(
                 result.table,
                 _state(result),
-                None if result.error is None else str(result.error),
+                "; ".join(why) or None,
                 None if result.error is None else remedy(result.error),
                 dict(result.stopped),
                 seen=now,
@@ -235,4 +238,5 @@ class TableBoard:
 def _state(result: TableResult) -> str:
     if result.result is Result.FAILED:
         return "failed"
-    return "stopped" if result.result is Result.STOPPED or result.stopped else "ok"
+    stops = result.result is Result.STOPPED or result.stopped or result.refused
+    return "stopped" if stops else "ok"
