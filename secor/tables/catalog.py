@@ -220,3 +220,9 @@ class Catalog(Protocol):
 
         Changes nothing.  None of them where something else is wrong with the table.
         """
+
+    def why_no_commit(self, table: Table, branch: str) -> str:
+        """Return what is wrong with a table so that nothing can be appended, "" if all is right.
+
+        Reads the manifests that a commit would read, and changes nothing.
+        """

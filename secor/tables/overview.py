@@ -136,6 +136,7 @@ def look_at(
         uuid = loaded.uuid
         committer.look(table)
         chosen = select(table, loaded.uuid, record, staged)
+        why = committer.why_no_commit(loaded) if chosen.files else ""
     except TableStopped as error:
         if error.reason == GONE and not has_files(staged, table):
             state, why = (
@@ -151,11 +152,12 @@ def look_at(
         without_origin("it", name) for name in missing_origin(loaded.schema, metadata_columns)
     ]
     files = [file for of_table in chosen.files for file in of_table.files]
+    state = "stopped" if stops else "new" if record.commit is None else "ok"
     return TableOverview(
         table,
         uuid,
-        "stopped" if stops else "new" if record.commit is None else "ok",
-        "; ".join(stops),
+        "failed" if why else state,
+        "; ".join([*([why] if why else []), *stops]),
         record,
         staged_files=len(files),
         staged_rows=sum(file.records for file in files),

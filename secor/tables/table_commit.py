@@ -116,6 +116,13 @@ class TableCommitter:
             self._require_not_rolled_back(table, record)
         return table, record
 
+    def why_no_commit(self, table: Table) -> str:
+        """Return what is wrong with a table so that no file can be committed, "" if all is right.
+
+        Raises ``Unavailable``, ``AccessDenied``.
+        """
+        return self._catalog.why_no_commit(table, self._branch)
+
     def _require_not_rolled_back(self, table: Table, record: GroupRecord) -> None:
         if lineage(table, self._branch, record) is Lineage.ROLLED_BACK:
             assert record.commit is not None

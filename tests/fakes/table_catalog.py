@@ -266,6 +266,9 @@ class FakeCatalog:
     def refused_files(self, table: Table, files: Sequence[TableFiles]) -> Mapping[str, str]:
         return self.server.refused_files(files)
 
+    def why_no_commit(self, table: Table, branch: str) -> str:
+        return ""
+
     def _answer(self, call: str, table: Table, apply: Callable[[], CommitResult]) -> CommitResult:
         self.before(call, table.identifier)
         if self.answers:

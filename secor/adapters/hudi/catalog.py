@@ -163,6 +163,10 @@ class HudiCatalog(IcebergCatalog):
             self._tidy(table)  # files of these that were written after their rollback was planned
         return CommitResult(Outcome.DONE, committed, unordered=unordered)
 
+    def why_no_commit(self, table: Table, branch: str) -> str:
+        """Return nothing: only Spark knows; see ``Catalog``."""
+        return ""
+
     def _write(self, engine: HudiEngine, write: HudiWrite) -> int:
         """Let the engine write; return how many keys are not ordered.  Raises as it does."""
         location = write.table.location

@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Sequence
-from io import BytesIO
 from typing import Any, cast
 
+from pydantic import PrivateAttr
 from pyiceberg.avro.codecs import AvroCompressionCodec
 from pyiceberg.conversions import from_json
-from pyiceberg.io import InputFile, OutputFile, OutputStream
+from pyiceberg.io import OutputFile
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -29,8 +29,10 @@ from pyiceberg.manifest import (
     write_manifest_list,
 )
 from pyiceberg.partitioning import PartitionSpec, _to_partition_representation
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table as LibraryTable
 from pyiceberg.table import TableProperties
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import (
     Operation,
     Snapshot,
@@ -40,13 +42,45 @@ from pyiceberg.table.snapshots import (
 )
 from pyiceberg.table.update.snapshot import _ManifestMergeManager
 from pyiceberg.typedef import Record
-from pyiceberg.types import PrimitiveType
+from pyiceberg.types import NestedField, PrimitiveType, StructType
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
-from secor.adapters.iceberg.failures import translated
 from secor.core.errors import ConfigurationError
 from secor.tables.manifest import DataFile as StagedFile
 from secor.tables.manifest import Statistics, TableFiles
+
+_CODECS = {"uncompressed": "null", "none": "null"}
+"""Names of Java's library for which the library for Python has another one."""
+
+
+class ManifestSpec(PartitionSpec):
+    """A partition spec whose manifests can be written whatever became of its source columns.
+
+    Partition fields are optional, as the specification says: the library makes them required
+    where the column is, so it cannot write the null of an older file.  The type of a field whose
+    column was dropped is that of the newest schema that had the column.
+    """
+
+    _schemas: tuple[Schema, ...] = PrivateAttr(())
+
+    @classmethod
+    def of(cls, spec: PartitionSpec, metadata: TableMetadata) -> ManifestSpec:
+        """Return the spec of a table for its manifests."""
+        manifest_spec = cls(*spec.fields, spec_id=spec.spec_id)
+        newest_first = sorted(metadata.schemas, key=lambda schema: -schema.schema_id)
+        manifest_spec._schemas = tuple(newest_first)
+        return manifest_spec
+
+    def partition_type(self, schema: Schema) -> StructType:
+        """Return the type of partition values; see ``PartitionSpec``."""
+        for older in (schema, *self._schemas):
+            if all(field.source_id in older._lazy_id_to_field for field in self.fields):
+                schema = older
+                break
+        fields = super().partition_type(schema).fields
+        return StructType(
+            *(NestedField(it.field_id, it.name, it.field_type, required=False) for it in fields)
+        )
 
 
 class AppendedSnapshot:
@@ -58,7 +92,10 @@ class AppendedSnapshot:
         self._metadata = table.metadata
         self._locations = table.location_provider()
         self._base = self._metadata.snapshot_by_id(base) if base is not None else None
-        self._specs = self._metadata.specs()
+        self._specs = {
+            spec.spec_id: ManifestSpec.of(spec, self._metadata)
+            for spec in self._metadata.partition_specs
+        }
         self._schema = self._metadata.schema()
         self._uuid = uuid.uuid4()
         self._numbers = itertools.count()
@@ -77,15 +114,15 @@ class AppendedSnapshot:
         for of_table in files:
             spec = self.spec_of(of_table)
             by_spec.setdefault(spec.spec_id, []).extend(
-                self._data_file(spec, file) for file in of_table.files
+                self.data_file(spec, file) for file in of_table.files
             )
-        added = [self._write_added(spec, of_spec) for spec, of_spec in sorted(by_spec.items())]
+        added = [self.write_added(spec, of_spec) for spec, of_spec in sorted(by_spec.items())]
         manifests = self._merge([*added, *self._existing()])
         sequence = self._metadata.next_sequence_number()
         location = self._new_location(f"snap-{self.snapshot_id}-0-{self._uuid}.avro")
         with write_manifest_list(
             format_version=self._metadata.format_version,
-            output_file=self._io.new_output(location),
+            output_file=self.new_output(location),
             snapshot_id=self.snapshot_id,
             parent_snapshot_id=self._base.snapshot_id if self._base is not None else None,
             sequence_number=sequence,
@@ -105,7 +142,7 @@ class AppendedSnapshot:
     def _codec(self) -> AvroCompressionCodec:
         default = TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
         name = self._metadata.properties.get(TableProperties.WRITE_AVRO_COMPRESSION, default)
-        return cast(AvroCompressionCodec, name)
+        return cast(AvroCompressionCodec, _CODECS.get(name.lower(), name.lower()))
 
     def spec_of(self, files: TableFiles) -> PartitionSpec:
         """Return the partition spec under which files were staged.
@@ -119,7 +156,7 @@ class AppendedSnapshot:
             )
         return self._specs[files.spec_id]
 
-    def _data_file(self, spec: PartitionSpec, file: StagedFile) -> DataFile:
+    def data_file(self, spec: PartitionSpec, file: StagedFile) -> DataFile:
         """Build the library's data file from what the staged manifest says."""
         kinds = [field.field_type for field in spec.partition_type(self._schema).fields]
         values = [
@@ -141,7 +178,8 @@ class AppendedSnapshot:
         data_file.spec_id = spec.spec_id
         return data_file
 
-    def _write_added(self, spec_id: int, files: Sequence[DataFile]) -> ManifestFile:
+    def write_added(self, spec_id: int, files: Sequence[DataFile]) -> ManifestFile:
+        """Write the manifest of new files of one spec."""
         with self.new_manifest_writer(self._specs[spec_id]) as writer:
             for data_file in files:
                 writer.add(
@@ -207,14 +245,18 @@ class AppendedSnapshot:
             format_version=self._metadata.format_version,
             spec=spec,
             schema=self._schema,
-            output_file=self._new_output(),
+            output_file=self._new_manifest(),
             snapshot_id=self.snapshot_id,
             avro_compression=self._codec,
         )
 
-    def _new_output(self) -> OutputFile:
+    def _new_manifest(self) -> OutputFile:
         name = f"{self._uuid}-m{next(self._numbers)}.avro"
-        return self._io.new_output(self._new_location(name))
+        return self.new_output(self._new_location(name))
+
+    def new_output(self, location: str) -> OutputFile:
+        """Begin a file of metadata."""
+        return self._io.new_output(location)
 
     def fetch_manifest_entry(
         self, manifest: ManifestFile, discard_deleted: bool = True
@@ -228,91 +270,23 @@ class AppendedSnapshot:
         return location
 
     def _summary(self, files: Sequence[DataFile], properties: dict[str, str]) -> Summary:
-        """Sum up what is added; numbers by partition are left out, whatever the table asks for."""
+        """Sum up what is added; numbers by partition are left out, whatever the table asks for.
+
+        A total that somebody wrote as no number is left out, as Java's library does.
+        """
         totals = SnapshotSummaryCollector()
         for data_file in files:
             totals.metrics.add_file(data_file)
+        summary = Summary(operation=Operation.APPEND, **totals.build(), **properties)
         before = self._base.summary if self._base is not None else None
-        return update_snapshot_summaries(
-            Summary(operation=Operation.APPEND, **totals.build(), **properties),
-            cast(Any, before),
-        )
-
-
-def refused_files(table: LibraryTable, files: Sequence[TableFiles]) -> dict[str, str]:
-    """Return which files no manifest of the table can hold, and why: by path.
-
-    Each is tried in a manifest of its own, in memory.  A file without any value tells whether it
-    is the table that has no manifests.
-    """
-    snapshot = _SnapshotInMemory(table, None)
-    refused: dict[str, str] = {}
-    for of_table in files:
-        try:
-            spec = snapshot.spec_of(of_table)
-        except ConfigurationError as error:
-            refused |= dict.fromkeys((file.path for file in of_table.files), str(error))
-            continue
-        empty = StagedFile("control", "parquet", 1, 1, 0, 0, (None,) * len(spec.fields))
-        if snapshot.why_not(spec, empty) is not None:
-            continue
-        for file in of_table.files:
-            why = snapshot.why_not(spec, file)
-            if why is not None:
-                refused[file.path] = why
-    return refused
-
-
-class _SnapshotInMemory(AppendedSnapshot):
-    """A snapshot that is never committed."""
-
-    def why_not(self, spec: PartitionSpec, file: StagedFile) -> str | None:
-        """Return why a manifest cannot hold a file, None if it can."""
-        try:
-            with translated("its manifest cannot be written"):
-                self._write_added(spec.spec_id, [self._data_file(spec, file)])
-        except ConfigurationError as error:
-            return str(error)
-        return None
-
-    def _new_output(self) -> OutputFile:
-        return _Memory("memory")
-
-
-class _Memory(OutputFile):
-    """Bytes that are thrown away."""
-
-    def __init__(self, location: str) -> None:
-        super().__init__(location)
-        self._stream = BytesIO()
-
-    def __len__(self) -> int:
-        return len(self._stream.getbuffer())
-
-    def exists(self) -> bool:
-        return False
-
-    def to_input_file(self) -> InputFile:
-        raise NotImplementedError("nobody reads it")
-
-    def create(self, overwrite: bool = False) -> OutputStream:
-        return cast(OutputStream, _KeptOpen(self._stream))
-
-
-class _KeptOpen:
-    """A stream whose length is asked for after it was closed."""
-
-    def __init__(self, stream: BytesIO) -> None:
-        self.write, self.tell = stream.write, stream.tell
-
-    def close(self) -> None:
-        """Keep the bytes."""
-
-    def __enter__(self) -> _KeptOpen:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Keep the bytes."""
+        if before is None:
+            return update_snapshot_summaries(summary)
+        numbers = {
+            key: text
+            for key, text in before.additional_properties.items()
+            if text.lstrip("-").isdecimal()
+        }
+        return update_snapshot_summaries(summary, {"operation": str(before.operation), **numbers})
 
 
 def _partition_value(kind: PrimitiveType, value: object) -> object:

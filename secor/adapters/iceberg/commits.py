@@ -19,9 +19,10 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from secor.adapters.iceberg.appending import AppendedSnapshot, refused_files
+from secor.adapters.iceberg.appending import AppendedSnapshot
 from secor.adapters.iceberg.catalog import IcebergTables, describe, library_table_of
 from secor.adapters.iceberg.failures import translated
+from secor.adapters.iceberg.manifest_trials import refused_files, try_empty_snapshot
 from secor.core.errors import (
     ConfigurationError,
     FilesRefused,
@@ -30,7 +31,7 @@ from secor.core.errors import (
     Refused,
     SecorError,
 )
-from secor.tables.catalog import MAIN, CommitResult, Outcome, Table, TableCommit
+from secor.tables.catalog import MAIN, NEWEST_FORMAT, CommitResult, Outcome, Table, TableCommit
 from secor.tables.manifest import TableFiles
 
 
@@ -47,18 +48,21 @@ class Publication:
     def append(self, files: Sequence[TableFiles]) -> None:
         """Put a snapshot with these data files on top of the head.
 
-        Raises ``Unavailable``, ``AccessDenied``; ``FilesRefused`` leaves nothing behind.
+        Raises ``Unavailable``, ``AccessDenied``, ``FilesRefused``: nothing is left behind.
         """
-        snapshot = AppendedSnapshot(self.table, self._head)
         where = ".".join(self.table.name())
         try:
             with translated(f"table {where}: its manifests cannot be written"):
-                added = snapshot.write(files, dict(self.commit.summary))
-        except ConfigurationError as error:
-            self.written += snapshot.written
+                snapshot = AppendedSnapshot(self.table, self._head)
+                try:
+                    added = snapshot.write(files, dict(self.commit.summary))
+                finally:
+                    self.written += snapshot.written
+        except SecorError as error:
             self.discard()
-            raise FilesRefused(str(error)) from error
-        self.written += snapshot.written
+            if isinstance(error, ConfigurationError):
+                raise FilesRefused(str(error)) from error
+            raise
         self._added.append(added)
         self._head = added.snapshot_id
 
@@ -104,7 +108,10 @@ class IcebergCatalog(IcebergTables):
     """The whole of ``tables.catalog.Catalog``."""
 
     def commit(self, table: Table, commit: TableCommit) -> CommitResult:
-        """Try one commit, once; see ``Catalog``."""
+        """Try one commit, once; see ``Catalog``.
+
+        What the catalog calls wrong while nobody changes the table is raised.
+        """
         library_table = library_table_of(table)
         if commit.branch != MAIN and not table.snapshots:
             return self._begin_table(table)
@@ -130,6 +137,8 @@ class IcebergCatalog(IcebergTables):
             if self._may_be_there(publication):
                 return CommitResult(Outcome.UNKNOWN, why=str(error))
             publication.discard()
+            if isinstance(error, ConfigurationError) and self._is_unchanged(library_table):
+                raise  # no race: the same commit would be refused again
             return CommitResult(Outcome.REFUSED, why=str(error))
         committed = LibraryTable(
             library_table.name(),
@@ -142,9 +151,21 @@ class IcebergCatalog(IcebergTables):
 
     def refused_files(self, table: Table, files: Sequence[TableFiles]) -> Mapping[str, str]:
         """Return which of these no commit can append; see ``Catalog``."""
-        return refused_files(
-            library_table_of(table), [it for it in files if it.operation == "append"]
-        )
+        appended = [of_table for of_table in files if of_table.operation == "append"]
+        with translated(f"table {table.identifier}: its manifests cannot be written"):
+            return refused_files(library_table_of(table), appended)
+
+    def why_no_commit(self, table: Table, branch: str) -> str:
+        """Return why nothing can be appended to a table; see ``Catalog``."""
+        if table.format_version > NEWEST_FORMAT:
+            return ""  # Java writes its manifests
+        head = table.head(branch)
+        try:
+            with translated(f"table {table.identifier}: its manifests cannot be written"):
+                try_empty_snapshot(library_table_of(table), head.snapshot_id if head else None)
+        except SecorError as error:
+            return str(error)
+        return ""
 
     def scan(self, table: Table, branch: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Give some columns of all rows that a reader of a branch sees.
@@ -182,6 +203,13 @@ class IcebergCatalog(IcebergTables):
             return first
         why = f"table {table.identifier}: had no snapshot that a branch could begin at"
         return CommitResult(Outcome.REFUSED, why=first.why or why)
+
+    def _is_unchanged(self, library_table: LibraryTable) -> bool:
+        """Tell whether nobody has changed a table since it was loaded."""
+        name = library_table.name()
+        with suppress(SecorError), translated(f"table {'.'.join(name)}"):
+            return self.library.load_table(name).metadata == library_table.metadata
+        return False
 
     def _may_be_there(self, publication: Publication) -> bool:
         """Tell whether the table may have the snapshots of a refused attempt nevertheless.

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 
+import pyarrow as pa
 from pyiceberg import exceptions
 
 from secor.adapters.aws_denials import is_denial
@@ -39,6 +40,26 @@ _DENIED = (
     exceptions.SignError,
 )
 
+_LIBRARY = tuple(
+    kind
+    for kind in vars(exceptions).values()
+    if isinstance(kind, type) and issubclass(kind, Exception)
+)
+"""All classes of its own; those that are not named above or below are wrong input."""
+
+_FAILURES = (
+    LookupError,
+    AttributeError,
+    AssertionError,
+    RuntimeError,
+    EOFError,
+    SystemError,
+    pa.lib.ArrowException,
+)
+"""How the library fails on metadata and manifests that somebody else has damaged, or written with
+what it does not know.  None of them may end a process: they are one table's.
+"""
+
 _WRONG = (
     exceptions.NotInstalledError,
     exceptions.ValidationError,
@@ -49,8 +70,9 @@ _WRONG = (
     NotImplementedError,
     ArithmeticError,
     struct.error,
+    *_FAILURES,
 )
-"""The last two are for numbers that are too large for the type of their column."""
+"""``ArithmeticError`` and ``struct.error``: numbers too large for the type of their column."""
 
 _SERVER_ERRORS = (exceptions.RESTError, exceptions.DynamoDbError, OSError)
 """Servers that answer with an error of their own, or not at all."""
@@ -63,8 +85,28 @@ _CLIENTS = (
     ("botocore.exceptions", "BotoCoreError"),
     ("botocore.exceptions", "ClientError"),
     ("thrift.Thrift", "TException"),
+    ("google.auth.exceptions", "GoogleAuthError"),
 )
 """Base classes of the errors of catalog clients; only imported modules can raise them."""
+
+_LASTING = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        HTTPStatus.NOT_ACCEPTABLE,
+        HTTPStatus.GONE,
+        HTTPStatus.LENGTH_REQUIRED,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.REQUEST_URI_TOO_LONG,
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    }
+)
+"""Answers of a REST catalog that change nothing and that no waiting helps."""
+
+_LASTING_CODES = frozenset({"InvalidInputException", "ResourceNumberLimitExceededException"})
+"""The same of AWS Glue: an entry that it does not take, and too many versions of a table."""
 
 _DENIED_FILE = re.compile(
     r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|INVALID_CLIENT_TOKEN_ID"
@@ -104,7 +146,8 @@ def translated(action: str, *, writes: bool = False) -> Iterator[None]:
 
 def _raised() -> tuple[type[Exception], ...]:
     outcomes = (exceptions.CommitStateUnknownException, exceptions.TableAlreadyExistsError)
-    return (*outcomes, *_REFUSED, *_MISSING, *_DENIED, *_WRONG, *_SERVER_ERRORS, *_clients())
+    known = (*outcomes, *_REFUSED, *_MISSING, *_DENIED, *_WRONG, *_SERVER_ERRORS, *_clients())
+    return (*known, *_LIBRARY)
 
 
 def _clients() -> tuple[type[Exception], ...]:
@@ -138,6 +181,8 @@ def failure(error: Exception, action: str, *, writes: bool) -> SecorError:
         return AccessDenied(f"{text}; make the database, or correct uri")
     if isinstance(error, OSError) and _NO_BUCKET.search(str(error)):
         return AccessDenied(f"{text}; make the bucket, or correct warehouse and location")
+    if _lasts(error):
+        return ConfigurationError(text)
     if isinstance(error, (*_SERVER_ERRORS, *_clients())) and not isinstance(error, _wrong()):
         return OutcomeUnknown(text) if writes else Unavailable(text)
     return ConfigurationError(text)
@@ -147,6 +192,15 @@ def _status(error: Exception) -> int | None:
     """Return the status that a REST server answered, where the library has no error for it."""
     answer = getattr(error.__cause__, "response", None)
     return getattr(answer, "status_code", None)
+
+
+def _lasts(error: Exception) -> bool:
+    """Tell whether a server said that the request is wrong."""
+    if _status(error) in _LASTING:
+        return True
+    answer = getattr(error, "response", None)
+    code = answer.get("Error", {}).get("Code") if isinstance(answer, dict) else None
+    return code in _LASTING_CODES
 
 
 def _denied(error: Exception) -> bool:
@@ -171,4 +225,6 @@ def _denied_by_database(error: object) -> bool:
 
 def _text(error: Exception) -> str:
     lines = str(error).strip().splitlines()
+    if isinstance(error, _FAILURES) and not isinstance(error, ValueError | NotImplementedError):
+        return f"{type(error).__name__}: {''.join(lines[:1])}"  # alone it says little, such as 5
     return lines[0] if lines else type(error).__name__

@@ -266,3 +266,23 @@ def test_the_fingerprint_tells_what_changes_the_files_and_nothing_else(
     change(group)
     after = group.world.new_plans()("flights", None).fingerprint
     assert (before != after) is files_change
+
+
+def test_a_property_that_allows_no_commit_is_in_the_overview_until_it_is_corrected(
+    group: CommittingWorld,
+) -> None:
+    began = group.world.clock.monotonic()
+    with library_table(group).transaction() as change:
+        change.set_properties({"write.avro.compression-codec": "nonsense"})
+    result = group.try_commit()
+    assert result.result is Result.FAILED
+    assert "Unsupported codec: nonsense" in str(result.error)
+    assert group.world.clock.monotonic() == began  # the other tables of the cycle do not wait
+    overview = look_at(group.committer, EVENTS, group.staged())
+    assert (overview.state, overview.refused) == ("failed", ())
+    assert "Unsupported codec: nonsense" in overview.why
+    with library_table(group).transaction() as change:
+        change.remove_properties("write.avro.compression-codec")
+    assert look_at(group.committer, EVENTS, group.staged()).state == "ok"
+    group.commit()
+    group.assert_exact()
