@@ -28,7 +28,8 @@ class CommitObject:
     """What a commit is about to do.
 
     ``manifests`` are the keys that its ``files`` come from; ``previous`` is the group's commit
-    before it; ``at`` wall clock milliseconds.
+    before it; ``at`` wall clock milliseconds.  With ``previous_in_part`` the branch has only the
+    lower snapshot of the commit before: a person went on without the rows that it had appended.
     """
 
     id: str
@@ -40,6 +41,7 @@ class CommitObject:
     vector: Vector
     manifests: tuple[str, ...]
     files: tuple[TableFiles, ...]
+    previous_in_part: bool = False
 
     def dump(self) -> bytes:
         """Return the object's bytes."""
@@ -55,6 +57,8 @@ class CommitObject:
             "files": [table_files_data(files) for files in self.files],
             "version": VERSION,
         }
+        if self.previous_in_part:
+            data["previous_in_part"] = True
         return json.dumps(data, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
     @classmethod

@@ -16,7 +16,7 @@ from secor.core.object_info import ObjectInfo
 from secor.core.ports import ObjectStore
 from secor.tables.catalog import Table
 from secor.tables.commit_history import CommitHistory
-from secor.tables.group_record import GroupRecord, find_commit
+from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_PART, GroupRecord, find_commit
 from secor.tables.plan_notes import PlanNotes
 from secor.tables.selection import select
 from secor.tables.staging import Staged
@@ -56,7 +56,8 @@ def expired_commits(
         if known is None or listed.modified >= before:
             continue
         last = known.record.commit.id if known.record.commit is not None else None
-        if listed.id != last and find_commit(known.table, listed.id) is None:
+        names = (SUMMARY_COMMIT, SUMMARY_PART)
+        if listed.id != last and not any(find_commit(known.table, listed.id, it) for it in names):
             why = f"{known.table.identifier} has no snapshot of this commit any more"
             yield Expired("commit", listed.key, listed.size, why)
 

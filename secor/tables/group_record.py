@@ -23,7 +23,7 @@ from secor.tables.vector import Vector
 SUMMARY_GROUP = "secor.group"
 SUMMARY_COMMIT = "secor.commit"
 SUMMARY_PART = "secor.part-of-commit"
-"""For a snapshot below the one of its commit."""
+"""For a snapshot below the one of its commit: it has the changes of rows, that one the appends."""
 SUMMARY_EPOCH = "secor.epoch"
 SUMMARY_VALID_THROUGH = "secor.valid-through"
 UNDONE = "secor.undone"
@@ -161,12 +161,16 @@ def lineage(table: Table, branch: str, record: GroupRecord) -> Lineage:
     return Lineage.EXPIRED
 
 
-def newest_commit(table: Table, branch: str, group: str) -> str | None:
-    """Return the id of the newest commit of a group that a branch shows; None if it shows none."""
+def newest_commit(table: Table, branch: str, group: str) -> tuple[str | None, bool]:
+    """Return the id of the newest commit of a group that a branch shows; None if it shows none.
+
+    It is True beside it where the branch has only the lower snapshot of that commit.
+    """
     for snapshot in ancestors(table, branch):
         if snapshot.summary.get(SUMMARY_GROUP) == group:
-            return snapshot.summary.get(SUMMARY_COMMIT)
-    return None
+            part = snapshot.summary.get(SUMMARY_PART)
+            return snapshot.summary.get(SUMMARY_COMMIT, part), part is not None
+    return None, False
 
 
 def ancestors(table: Table, branch: str) -> Iterator[Snapshot]:
@@ -178,10 +182,10 @@ def ancestors(table: Table, branch: str) -> Iterator[Snapshot]:
         snapshot = None if parent is None else table.snapshots.get(parent)
 
 
-def find_commit(table: Table, commit_id: str) -> Snapshot | None:
-    """Return the snapshot of a commit, on whatever branch."""
+def find_commit(table: Table, commit_id: str, name: str = SUMMARY_COMMIT) -> Snapshot | None:
+    """Return the snapshot of a commit, on whatever branch; the lower one by ``SUMMARY_PART``."""
     for snapshot in table.snapshots.values():
-        if snapshot.summary.get(SUMMARY_COMMIT) == commit_id:
+        if snapshot.summary.get(name) == commit_id:
             return snapshot
     return None
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from secor.core.errors import ConfigurationError, TableStopped
 from secor.tables.catalog import Table
 from secor.tables.commit_history import CommitHistory, CommitObject
 from secor.tables.group_record import (
     SUMMARY_COMMIT,
+    SUMMARY_PART,
     UNDONE,
     GroupRecord,
     Lineage,
@@ -16,7 +18,7 @@ from secor.tables.group_record import (
     find_commit,
     lineage,
 )
-from secor.tables.manifest import TableFiles
+from secor.tables.manifest import Operation, TableFiles
 
 
 def is_undone_by_accident(table: Table, branch: str, record: GroupRecord) -> bool:
@@ -29,6 +31,9 @@ def lost_commits(
 ) -> list[CommitObject]:
     """Return the commits that the branch has lost, the oldest first.
 
+    A commit with changes of rows and appends is two snapshots.  Of one whose lower snapshot the
+    branch has, the appends are lost; where a person went on from there, only its changes are.
+
     Raises ``ConfigurationError`` where nothing was rolled back, ``TableStopped`` where the
     removed files may be deleted already, or are not known any more.
     """
@@ -39,21 +44,29 @@ def lost_commits(
         )
     assert record.commit is not None
     removed: list[CommitObject] = []
-    present_commits = {it.summary.get(SUMMARY_COMMIT) for it in ancestors(table, branch)}
+    summaries = [snapshot.summary for snapshot in ancestors(table, branch)]
+    present_commits = {summary.get(SUMMARY_COMMIT) for summary in summaries}
+    present_parts = {summary.get(SUMMARY_PART) for summary in summaries}
     commit_id: str | None = record.commit.id
+    in_part = False
     for commit in history.back_from(table.uuid, commit_id):
-        if commit.id in present_commits:
+        if commit.id in present_commits or (in_part and commit.id in present_parts):
             commit_id = commit.id
             break
-        if find_commit(table, commit.id) is None:
+        name = SUMMARY_PART if in_part else SUMMARY_COMMIT
+        if find_commit(table, commit.id, name) is None:
             raise TableStopped(
                 f"{table.identifier}: the snapshot of commit {commit.id} has expired, and its"
                 " files may be deleted: read the messages again with 'secor offsets set', or"
                 " go on without them with 'secor tables accept'",
                 "rolled_back",
             )
-        removed.append(commit)
-        commit_id = commit.previous
+        if commit.id in present_parts:
+            removed.append(_only(commit, "append"))
+            commit_id = commit.id
+            break
+        removed.append(_only(commit, "changes") if in_part else commit)
+        commit_id, in_part = commit.previous, commit.previous_in_part
     else:
         if commit_id is not None:
             raise TableStopped(
@@ -62,6 +75,12 @@ def lost_commits(
                 "rolled_back",
             )
     return removed[::-1]
+
+
+def _only(commit: CommitObject, operation: Operation) -> CommitObject:
+    return replace(
+        commit, files=tuple(files for files in commit.files if files.operation == operation)
+    )
 
 
 def files_of(commits: Sequence[CommitObject]) -> tuple[tuple[TableFiles, ...], tuple[str, ...]]:

@@ -316,9 +316,9 @@ class TableCommitter:
         """Make one attempt; return the answer of one that is not known to be done."""
         head = table.head(self._branch)
         at = int(self._clock.now() * 1000)
-        previous = record.commit.id if record.commit is not None else None
+        previous, in_part = record.commit.id if record.commit is not None else None, False
         if lineage(table, self._branch, record) is Lineage.ROLLED_BACK:
-            previous = newest_commit(table, self._branch, self._group)
+            previous, in_part = newest_commit(table, self._branch, self._group)
         after = head.sequence_number or 0 if head is not None else 0
         last = LastCommit(commit_id, after, epoch, at, previous)
         written = replace(proposal.record, commit=last)
@@ -334,6 +334,7 @@ class TableCommitter:
                 vector=written.vector,
                 manifests=proposal.manifests,
                 files=proposal.files,
+                previous_in_part=in_part,
             )
         )
         attempts.sent[commit_id] = proposal

@@ -245,22 +245,29 @@ TABLE_MUTANTS = (
     Mutant(
         "a commit that was rolled back stays the predecessor",
         COMMIT,
-        "            previous = newest_commit(table, self._branch, self._group)\n",
+        "            previous, in_part = newest_commit(table, self._branch, self._group)\n",
         "            pass\n",
         TABLES,
     ),
     Mutant(
         "a replay does not see which commits the branch still holds",
         REPEATING,
-        "        if commit.id in present_commits:\n",
+        "        if commit.id in present_commits or (in_part and commit.id in present_parts):\n",
         "        if commit.id in ():\n",
         TABLES,
     ),
     Mutant(
+        "appends that a person gave up come back with the changes of their commit",
+        REPEATING,
+        '        removed.append(_only(commit, "changes") if in_part else commit)\n',
+        "        removed.append(commit)\n",
+        UNIT,
+    ),
+    Mutant(
         "files that may be deleted are replayed",
         REPEATING,
-        "        if find_commit(table, commit.id) is None:\n",
-        "        if find_commit(table, commit.id) is ...:\n",
+        "        if find_commit(table, commit.id, name) is None:\n",
+        "        if find_commit(table, commit.id, name) is ...:\n",
         UNIT,
     ),
     Mutant(

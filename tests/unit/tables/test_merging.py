@@ -9,10 +9,12 @@ import pytest
 from secor.core.errors import TableStopped, Unavailable
 from secor.tables.catalog import STAGED_WRITES, CommitResult, Outcome
 from secor.tables.commit_result import Result
+from secor.tables.expiry import Known, expired_commits
 from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_PART, Lineage, lineage
 from secor.tables.manifest import Manifest
 from secor.tables.merging import STAGED_AS, Merge
 from secor.tables.selection import EVERY_OPERATION
+from secor.tables.settle import Settling
 from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, OTHER, TableWorld
 
 
@@ -167,6 +169,62 @@ def test_a_branch_set_back_between_both_snapshots_of_a_commit_is_rolled_back(
     assert lineage(table.describe(), "main", world.record()) is Lineage.ROLLED_BACK
     world.stage(world.manifest(3, 4, topic_partition=OTHER))
     assert isinstance(world.commit().error, TableStopped)
+
+
+@pytest.fixture
+def set_back(world: TableWorld) -> TableWorld:
+    """A branch at the lower snapshot of a commit: merged rows below, appended rows above it."""
+    table = world.server.tables[EVENTS]
+    table.foreign_append(["foreign"])
+    world.stage(changes(world.manifest(0, 5)))
+    world.stage(world.manifest(0, 3, topic_partition=OTHER))
+    world.commit()
+    head = table.describe().head()
+    assert head is not None
+    table.roll_back(head.parent_id)
+    assert world.live() == ["0-5@0", "foreign"]
+    return world
+
+
+def settling(world: TableWorld) -> Settling:
+    return Settling(world.committer, world.history, "main")
+
+
+def test_merged_rows_come_back_after_a_rollback_below_a_commit_that_was_accepted_in_part(
+    set_back: TableWorld,
+) -> None:
+    world, table = set_back, set_back.server.tables[EVENTS]
+    settling(world).accept(EVENTS, [], world.request(), dry_run=False)
+    world.stage(world.manifest(3, 4, topic_partition=OTHER))
+    world.commit()
+    assert world.live() == ["0-5@0", "3-4@1", "foreign"]
+    table.roll_back(min(table.snapshots))
+    settling(world).replay(EVENTS, world.request(), dry_run=False)
+    # What the person gave up stays away.
+    assert world.live() == ["0-5@0", "3-4@1", "foreign"]
+
+
+def test_only_appends_are_repeated_of_a_commit_whose_merged_rows_the_branch_has(
+    set_back: TableWorld,
+) -> None:
+    world, table = set_back, set_back.server.tables[EVENTS]
+    done = settling(world).replay(EVENTS, world.request(), dry_run=False)
+    assert [change.rpartition(": ")[2] for change in done.changes] == ["1 file"]
+    assert world.live() == ["0-3@1", "0-5@0", "foreign"]
+    table.roll_back(min(table.snapshots))
+    settling(world).replay(EVENTS, world.request(), dry_run=False)
+    assert world.live() == ["0-3@1", "0-5@0", "foreign"]
+
+
+def test_the_object_of_a_commit_stays_while_a_branch_has_its_lower_snapshot(
+    set_back: TableWorld,
+) -> None:
+    world, table = set_back, set_back.server.tables[EVENTS]
+    settling(world).accept(EVENTS, [], world.request(), dry_run=False)
+    table.expire(keep=9)  # all that is on no branch
+    described = table.describe()
+    known = Known(described, world.record())
+    assert [*expired_commits(world.history, [known], float("inf"))] == []
 
 
 def test_rows_told_apart_by_other_columns_wait_for_the_next_commit(world: TableWorld) -> None:
