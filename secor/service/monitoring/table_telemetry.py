@@ -66,7 +66,7 @@ class TableTelemetry:
             "timestamp_from_future",
             topic=topic_partition.topic,
             partition=topic_partition.partition,
-            timestamp=timestamp,
+            message_timestamp=timestamp,
             next="valid-through ignores it; look at the clocks of the producers",
         )
 

@@ -104,9 +104,13 @@ class Telemetry:
         """Count messages whose time is yet to come; log the first of each topic."""
         self._metrics.of(self._metrics.from_future, topic_partition).inc(messages)
         if self._is_news(f"from the future {topic_partition.topic}"):
-            remedy = "look at the clocks of the producers"
-            fields = {"timestamp": timestamp, "next": "stored as it came", "remedy": remedy}
-            self._tell("warning", "timestamp_from_future", topic_partition, **fields)
+            self._tell(
+                "warning",
+                "timestamp_from_future",
+                topic_partition,
+                message_timestamp=timestamp,
+                next="stored as it came; look at the clocks of the producers",
+            )
 
     def _is_news(self, fact: str) -> bool:
         """Return true for the first time that a fact is to be logged."""

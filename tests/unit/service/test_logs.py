@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import ast
 import io
 import json
 import logging
+from pathlib import Path
 
 import structlog
 
@@ -120,3 +122,18 @@ def test_the_chatter_of_kafkas_client_is_heard_only_when_debugging() -> None:
         configure(level, "json", stream)
         logging.getLogger("kafka.net").error("connection lost")
         assert len(stream.getvalue().splitlines()) == lines
+
+
+def test_no_line_has_a_field_of_a_name_that_the_log_itself_writes() -> None:
+    own = {"event", "level", "logger", "timestamp"}
+    levels = {"debug", "info", "warning", "error", "_tell"}
+    clashes = [
+        f"{path}:{call.lineno}"
+        for path in (Path(__file__).parents[3] / "secor").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in levels
+        and any(keyword.arg in own for keyword in call.keywords)
+    ]
+    assert clashes == []

@@ -365,7 +365,7 @@ def test_timestamps_from_the_future_are_counted_and_each_topic_is_logged_once(
         setup.telemetry.from_future(HERE, 2, 1_763_694_245_123_457)
         setup.telemetry.from_future(replace(HERE, topic="views"), 1, 5_000_000_000_000)
     assert setup.value("secor_future_timestamps_total") == 5
-    assert [(line["topic"], line["timestamp"]) for line in logs] == [
+    assert [(line["topic"], line["message_timestamp"]) for line in logs] == [
         ("clicks", 1_763_694_245_123_456),
         ("views", 5_000_000_000_000),
     ]
