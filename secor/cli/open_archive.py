@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from secor.archive.objects import Archive
 from secor.config.model import Config
@@ -70,6 +70,18 @@ def no_topic_matches(config: Config) -> str:
     """Return what to say of a pattern that no topic of the cluster matches."""
     pattern = config.kafka.topics_pattern
     return f"no topic matches kafka.topics_pattern {pattern!r}: correct it, or make the topic"
+
+
+def absent_topics(config: Config, partitions: Iterable[TopicPartition]) -> list[str]:
+    """Return what to say of topics that the configuration names and the cluster does not have.
+
+    ``partitions`` are those of the topics that it has.
+    """
+    present = {topic_partition.topic for topic_partition in partitions}
+    if not config.kafka.topics:
+        return [] if present else [no_topic_matches(config)]
+    absent = [name for name in config.kafka.topics if name not in present]
+    return [f"the broker has no topic {name!r}: look at the spelling" for name in absent]
 
 
 def human_size(size: int) -> str:

@@ -16,7 +16,7 @@ import click
 
 from secor.cli.exit_codes import Exit
 from secor.cli.load_tables import load_tables
-from secor.cli.open_archive import human_size, table
+from secor.cli.open_archive import absent_topics, human_size, table
 from secor.cli.progress import duration, withheld_lines
 from secor.cli.stop_reasons import StopReasons, sentence
 from secor.cli.table_type import TABLE
@@ -110,10 +110,11 @@ def status(config: Path, as_json: bool) -> int:
 
     "Valid through" is a timestamp of messages: the table has every message up to it.
 
-    Exit code 5 when a table or a topic partition is stopped.
+    Exit code 5 when a table or a topic partition is stopped, or a topic does not exist.
     """
     settings = load_tables(config)
     with _open(settings) as group, ExitStack() as opened:
+        absent = absent_topics(settings, group.topics.partitions())
         unstaged = group.unstaged()
         reasons = StopReasons(settings, group.brokers, opened)
         stopped = _stopped(group, reasons, list(unstaged))
@@ -132,11 +133,14 @@ def status(config: Path, as_json: bool) -> int:
             "unstaged": {str(key): offsets for key, offsets in unstaged.items()},
             "withheld": withheld.as_json(),
             "stopped": {str(key): why for key, why in stopped.items()},
+            "absent": absent,
             "staged": _backlog(summary, now),
             "tables": [_as_json(overview, lags[overview.table]) for overview in seen],
         }
         click.echo(json.dumps(data, indent=2))
-        return Exit.DIFFERENT if stopped else _exit(seen)
+        return Exit.DIFFERENT if stopped or absent else _exit(seen)
+    for line in absent:
+        click.echo(line)
     if unstaged:
         where = how_many(len(unstaged), "topic partition")
         click.echo(f"not staged yet: {how_many(sum(unstaged.values()), 'offset')} of {where}")
@@ -154,7 +158,7 @@ def status(config: Path, as_json: bool) -> int:
         click.echo(f"{overview.table}: {overview.state}{behind}{rows}, {_through(valid, now)}")
         if overview.why:
             click.echo(f"  {overview.why}")
-    return Exit.DIFFERENT if stopped else _exit(seen)
+    return Exit.DIFFERENT if stopped or absent else _exit(seen)
 
 
 @dataclass(frozen=True, slots=True)

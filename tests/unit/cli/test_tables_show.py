@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from secor.cli.open_archive import absent_topics
 from secor.cli.tables_show import _through, _time
+from secor.config.load import validate
+from secor.config.model import Config
+from secor.core.model import TopicPartition
+
+
+def reading(**kafka: object) -> Config:
+    tree: Mapping[str, object] = {
+        "group": {"name": "g", "kind": "table"},
+        "kafka": {"bootstrap_servers": ["localhost:1"], **kafka},
+        "store": {"kind": "local", "local": {"directory": "/tmp/nowhere"}},
+        "catalog": {"properties": {"type": "sql", "uri": "sqlite:////tmp/nowhere.db"}},
+        "tables": [{"table": "db.{topic}", "auto_create": True}],
+    }
+    config, faults = validate(tree)
+    assert config is not None, faults
+    return config
 
 
 @pytest.mark.parametrize("milliseconds", [253_402_300_800_000, 1 << 62, -(1 << 62)])
@@ -15,3 +34,16 @@ def test_a_time_that_no_calendar_has_is_shown_as_it_is(milliseconds: int) -> Non
 
 def test_a_time_is_that_of_utc() -> None:
     assert _time(1_795_348_800_000) == "2026-11-22 12:00:00"
+
+
+def test_topics_that_the_cluster_does_not_have_are_named() -> None:
+    partitions = [TopicPartition("clicks", 0), TopicPartition("clicks", 1)]
+    named = reading(topics=["clicks", "veiws"])
+    assert absent_topics(named, partitions) == [
+        "the broker has no topic 'veiws': look at the spelling"
+    ]
+    pattern = reading(topics_pattern="cliks.*")
+    assert absent_topics(pattern, partitions) == []
+    assert absent_topics(pattern, []) == [
+        "no topic matches kafka.topics_pattern 'cliks.*': correct it, or make the topic"
+    ]
