@@ -14,6 +14,7 @@ from secor.batch.cut import ParsedChunk, cut_of, divide
 from secor.batch.framing import Framing
 from secor.batch.last_file import LastFile, WrittenBatch, WrittenFile
 from secor.batch.open_file import OpenFile
+from secor.batch.parse_trail import guarded
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import BatchFacts, Reason, due
 from secor.batch.sealed import BatchFile, SealedBatch
@@ -97,8 +98,8 @@ class Batch:
 
         It is what lies beyond ``end``, or from the first message on that needs a file more
         than ``max_files``: then the batch is ``full``.
-        Raises ``LocalFilesExhausted``, ``RecordRefused``, also for messages of earlier chunks:
-        the batch must then be dropped.
+        Raises ``LocalFilesExhausted``, ``RecordRefused``, ``MessagesUnwritable``, also for
+        messages of earlier chunks: the batch must then be dropped.
         """
         assert self.state is BatchState.OPEN
         assert not self.full
@@ -106,12 +107,14 @@ class Batch:
         rest: Chunk | None = None
         if self.end is not None and chunk.next_offset > self.end:
             chunk, rest = chunk.until(self.end), chunk.since(self.end)
-        parts = chunk.parts if isinstance(chunk, ParsedChunk) else self._plan.parser.split(chunk)
+        parts = self._parts(chunk)
         cut = cut_of(parts, self._files.keys(), self._max_files)
         if cut is not None:
             self.full = True
             (chunk, parts), rest = divide(chunk, parts, cut)
-        self._framing.append([self._file(part) for part in parts], parts)
+        offsets = OffsetRange(self.start, max(chunk.next_offset, self.next_offset))
+        with guarded(self.topic_partition, offsets, self._plan.trail):
+            self._framing.append([self._file(part) for part in parts], parts)
         if chunk.records.num_rows:
             timestamps = chunk.records.column("timestamp")
             if not self.messages:
@@ -124,6 +127,12 @@ class Batch:
             self._advance(chunk.next_offset)
             self.leader_epoch = chunk.leader_epoch
         return rest
+
+    def _parts(self, chunk: Chunk) -> Sequence[Part]:
+        if isinstance(chunk, ParsedChunk):
+            return chunk.parts
+        with guarded(self.topic_partition, OffsetRange(self.next_offset, chunk.next_offset)):
+            return self._plan.parser.split(chunk)
 
     def _file(self, part: Part) -> OpenFile:
         file = self._files.get((part.stream, part.output_partition))
@@ -204,17 +213,20 @@ class Batch:
     def seal(self, reason: Reason) -> SealedBatch:
         """Close the files.
 
-        Raises ``LocalFilesExhausted``, ``RecordRefused``: the batch must then be dropped.
+        Raises ``LocalFilesExhausted``, ``RecordRefused``, ``MessagesUnwritable``: the batch must
+        then be dropped.
         """
         self._counted_bytes = None
-        for file in self._files.values():
-            file.close()
         batch_range = OffsetRange(self.start, self.next_offset)
-        files = [
-            self._batch_file(file, stream, batch_range) for (stream, _), file in self._files.items()
-        ]
-        last = self._plan.last_file
-        last_object = None if last is None else self._write_last_file(last, batch_range, files)
+        with guarded(self.topic_partition, batch_range, self._plan.trail):
+            for file in self._files.values():
+                file.close()
+            files = [
+                self._batch_file(file, stream, batch_range)
+                for (stream, _), file in self._files.items()
+            ]
+            last = self._plan.last_file
+            last_object = None if last is None else self._write_last_file(last, batch_range, files)
         self._become(BatchState.SEALED)
         return SealedBatch(
             topic_partition=self.topic_partition,

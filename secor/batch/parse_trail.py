@@ -1,15 +1,20 @@
-"""A note on local disk of what is parsed now, which outlives a process that dies over it."""
+"""The guard of messages in work: a note on disk that outlives the process, errors by values."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from secor.core.errors import FormatFailed, MessagesUnwritable, SecorError, is_of_values
 from secor.core.foreign_json import load_json
-from secor.core.model import TopicPartition
+from secor.core.model import OffsetRange, TopicPartition
+
+LONGEST_REASON = 500
+"""Characters."""
 
 FILE = ".parsing"
 """Its name in a process's directory."""
@@ -56,6 +61,42 @@ class ParseTrail:
     def _write(self, note: bytes) -> None:
         with contextlib.suppress(OSError):  # a note alone is no reason to stop
             os.pwrite(self._descriptor, note, 0)
+
+
+@contextlib.contextmanager
+def guarded(
+    topic_partition: TopicPartition, offsets: OffsetRange, trail: ParseTrail | None = None
+) -> Iterator[None]:
+    """Do something with messages of a range, noted in the trail while it lasts.
+
+    Raises ``MessagesUnwritable`` where their values may be the cause of an error.  That is any
+    error of a library, of a plug-in or of ours: a defect that shows for some messages must not
+    keep the others, and where it shows for most of them the limits of quarantine stop the
+    partition.  The system's errors (a full or broken disk, no right) are no message's fault and
+    go on as they are; for want of memory the note stays, too, as it does when the system ends
+    the process for that.
+    """
+    if trail is not None:
+        trail.enter(topic_partition, offsets.start, offsets.end)
+    try:
+        yield
+    except MemoryError:  # Arrow's is also an ArrowException
+        raise
+    except Exception as error:
+        if trail is not None:
+            trail.leave()
+        if not _may_be_of_values(error):
+            raise
+        why = f"{type(error).__name__}: {' '.join(str(error).split())}"[:LONGEST_REASON]
+        raise MessagesUnwritable(why, offsets.start, offsets.end) from error
+    if trail is not None:
+        trail.leave()
+
+
+def _may_be_of_values(error: Exception) -> bool:
+    if isinstance(error, SecorError):
+        return isinstance(error, FormatFailed)
+    return not isinstance(error, OSError) or is_of_values(error)
 
 
 def death_of(directory: Path) -> Death | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from secor.batch.last_file import LastFile
+from secor.batch.parse_trail import ParseTrail
 from secor.batch.policy import Policy
 from secor.core.model import DATA, Part, TopicPartition
 from secor.core.naming import ObjectName
@@ -35,7 +36,8 @@ class TopicPlan:
 
     ``root`` is the topic's directory in the store.  ``streams`` are further directories,
     by the names that the parser gives them: quarantine, other topics, tables.
-    ``last_file`` describes what was made, where that is wanted.
+    ``last_file`` describes what was made, where that is wanted.  ``trail`` is told which
+    messages are written.
     """
 
     group: str
@@ -48,6 +50,7 @@ class TopicPlan:
     upload_on_revoke: bool = False
     streams: Mapping[str, OutputStream] = field(default_factory=dict)
     last_file: LastFile | None = None
+    trail: ParseTrail | None = None
 
     def stream(self, name: str) -> OutputStream:
         """Return the output stream of a part."""

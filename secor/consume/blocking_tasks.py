@@ -10,7 +10,7 @@ from secor.commit.uploader import Outcome, Uploader
 from secor.consume.partition import Partition
 from secor.consume.partition_states import Reading, Uploading
 from secor.consume.positioning import Position, Positioning
-from secor.core.errors import SecorError
+from secor.core.errors import MessagesUnwritable, SecorError
 from secor.core.ports import Clock, Executor
 
 
@@ -45,6 +45,10 @@ class BlockingTasks:
     def finished(self) -> Sequence[object]:
         """Return ``Located`` and ``Uploaded`` since the last call."""
         return self._executor.finished()
+
+    def suspect(self, partition: Partition, error: MessagesUnwritable) -> bool:
+        """Have messages tried one by one from the next position on; False where none can be."""
+        return self._positioning.suspect(partition.topic_partition, error)
 
     def locate(self, partition: Partition) -> None:
         """Have its position found, for as long as somebody wants to know it."""

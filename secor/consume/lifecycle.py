@@ -11,6 +11,9 @@ from secor.consume.partition import Partition
 from secor.consume.partition_states import Command, Event, Waits
 from secor.core.errors import (
     LocalFilesExhausted,
+    MessagesUnwritable,
+    PluginFailed,
+    RecordRefused,
     RestartPartition,
     SchemaGrew,
     SecorError,
@@ -68,6 +71,8 @@ class Lifecycle:
 
     def fail(self, partition: Partition, error: SecorError, *, keep: bool) -> None:
         """Stop or restart; ``keep`` uploads what was read before the failure."""
+        if isinstance(error, MessagesUnwritable) and not self._tasks.suspect(partition, error):
+            error = _unwritable(partition.topic_partition, error)
         reason = Reason.SCHEMA if isinstance(error, SchemaGrew) else Reason.RETIRED
         if isinstance(error, StopPartition):
             self._observer.stopped(partition.topic_partition, error)
@@ -123,6 +128,9 @@ class Lifecycle:
             case Command.RETIRE:
                 self._assignment.retire(partition)
             case Command.BEGIN_AGAIN:
+                if partition.unkept is not None:
+                    self._observer.restarted(key, partition.unkept)
+                    wait = max(wait, self._wait_after(partition, partition.unkept))
                 self._assignment.begin(key, self._clock.monotonic() + wait).report_as(partition)
             case Command.UPLOAD:
                 self._tasks.upload(partition)
@@ -190,7 +198,22 @@ class Lifecycle:
             return
         try:
             partition.seal(reason)
-        except SecorError:
+        except SecorError as error:
+            partition.unkept = error
+            if isinstance(error, MessagesUnwritable):
+                self._tasks.suspect(partition, error)
             partition.drop_batch()  # a cache: it is read again from Kafka
             return
         self.on(partition, Event.SEALED)
+
+
+def _unwritable(topic_partition: TopicPartition, error: MessagesUnwritable) -> StopPartition:
+    if isinstance(error.__cause__, PluginFailed):
+        return error.__cause__
+    refused = RecordRefused(
+        f"{topic_partition}: messages in [{error.start}, {error.end}) cannot be written, and no"
+        f" single one is known to be the cause: {error.why}; another format may take them; report"
+        " this with them"
+    )
+    refused.__cause__ = error.__cause__
+    return refused

@@ -32,6 +32,8 @@ class Partition:
         self.last_timestamp: int | None = None
         self.waiting: Arrived | None = None
         """What waits behind a full batch that may not be sealed yet."""
+        self.unkept: SecorError | None = None
+        """Why the open batch was dropped where it should have been kept."""
 
     def report_as(self, earlier: Partition) -> None:
         """Report what the ``earlier`` reading knew, so that lag and ages go on meanwhile."""

@@ -17,6 +17,7 @@ from secor.core.errors import (
     LedgerEdited,
     LedgerLost,
     LogDiverged,
+    MessagesUnwritable,
     OutcomeUnknown,
     RestartPartition,
     SecorError,
@@ -134,6 +135,10 @@ class Positioning:
             )
         except (RestartPartition, StopPartition, *passing) as error:
             return error
+
+    def suspect(self, topic_partition: TopicPartition, error: MessagesUnwritable) -> bool:
+        """Have messages tried one by one that could not be written; False where none can be."""
+        return self._suspects is not None and self._suspects.suspect(topic_partition, error)
 
     def _find(self, topic_partition: TopicPartition, since: float) -> Position:
         entry = self._ledger.read(topic_partition)

@@ -1,44 +1,60 @@
-"""The way out where a message kills, or stalls, every process that parses it.
+"""The way out where a message kills, stalls or fails every process that parses or writes it.
 
 A process that ended while it parsed leaves a note of the range (``batch.parse_trail``), and the
 next one on its machine puts that into the store:
 
     <prefix>/_suspects/<topic>/<generation>_<partition>_<start>-<end>.<process>.died
 
-- Where two such ranges overlap, messages are parsed one by one, so the next death names one.
+- Where two such ranges overlap, messages are parsed and written in small pieces, at last one by
+  one, so the next deaths name one.
 - A message over which two processes died goes to quarantine unparsed.  That is decided by
   ``<generation>_<partition>_<offset>.skip``, put if absent and never taken back, and is in the
   fingerprint of its topic partition's batches: an intent that was open before is superseded.
+- Where messages fail for their values (``MessagesUnwritable``), in whatever stage, they are read
+  again and each chunk is tried: parsed, written to files of its own, closed.  Halving finds the
+  messages with which that fails (``batch.unwritable``).  They are left out by the same decision,
+  whose object has the reason, so that all processes give the same one.
+- Such a decision is taken only within the limits of quarantine: where most messages fail, the
+  cause is none of them.
 
 Who decides needs no lease: objects of a range are still a function of range and fingerprint.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import threading
+from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
-
-import numpy as np
-import pyarrow as pa
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 from secor.batch.parse_trail import Death, ParseTrail
 from secor.batch.plan import TopicPlan
+from secor.batch.unwritable import (
+    NEIGHBOURS,
+    UNWRITABLE,
+    LimitedParser,
+    Quarantine,
+    TrialFiles,
+)
+from secor.batch.workspace import Workspace
 from secor.consume.ttl_cache import TtlCache
-from secor.core.errors import SecorError
-from secor.core.model import Chunk, OffsetRange, Part, TopicPartition
+from secor.consume.watched_parser import STAGE, WatchedParser
+from secor.core.errors import MessagesUnwritable, TooManyBad
+from secor.core.foreign_json import load_json
+from secor.core.model import OffsetRange, TopicPartition
 from secor.core.naming import suspects_root
 from secor.core.observer import Observer
 from secor.core.ports import Clock, ObjectStore, Parser
-from secor.core.small_objects import put_bytes
+from secor.core.small_objects import put_bytes, read_bytes
 
 DEATHS = 2
 """Deaths over a range before it is parsed one by one, over a message before it is left out."""
 
-STAGE = "process"
 REASON = f"{STAGE}: {DEATHS} processes died or stalled while they parsed this message"
 
 LAST_OFFSET = (1 << 63) - 1
@@ -46,18 +62,42 @@ LAST_OFFSET = (1 << 63) - 1
 LISTING_LIFETIME = 60.0
 """Seconds."""
 
-Quarantine = Callable[[pa.RecordBatch, Mapping[int, str]], Part]
+UNSAID = b"{}\n"
+"""A decision without a reason: that of deaths."""
+
+MOST_UNEXPLAINED = 3
+"""Failures over the same messages, none of which is the cause, before their partition stops."""
+
 
 _DIED = re.compile(r"(\d+)_(\d+)_(\d{20})-(\d{20})\.(.+)\.died")
 _SKIP = re.compile(r"(\d+)_(\d+)_(\d{20})\.skip")
 
 
+@dataclass(slots=True)
+class Unwritten:
+    """Messages of a topic partition that could not be written since the process began."""
+
+    start: int
+    end: int
+    refused: dict[int, str] = field(default_factory=dict)
+    """The reasons of those that are the cause, by offset."""
+    unexplained: int = 0
+    """Failures since the last one of which a cause was found."""
+
+    def add(self, error: MessagesUnwritable) -> None:
+        """Take a failure in.  Below the chunk of a cause everything was tried."""
+        self.start = error.start if error.refused else min(self.start, error.start)
+        self.end = max(self.end, error.end)
+        self.refused |= error.refused
+        self.unexplained = 0 if error.refused else self.unexplained + 1
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the store says of a topic, by generation and partition."""
+    """What the store says of a topic, by generation and partition; sizes of the decisions."""
 
     deaths: dict[tuple[int, int], list[OffsetRange]]
-    skips: dict[tuple[int, int], set[int]]
+    skips: dict[tuple[int, int], dict[int, int]]
 
 
 class Suspects:
@@ -72,9 +112,11 @@ class Suspects:
         trail: ParseTrail,
         deaths: Sequence[Death],
         quarantine: Quarantine,
+        workspace: Workspace,
     ) -> None:
         """``deaths`` are those of this machine's processes that are not in the store yet;
-        ``quarantine`` makes the part of rows with the reason of each.
+        ``quarantine`` makes the part of rows with the reason of each, and ``workspace`` files to
+        try messages with.
         """
         self._quarantine = quarantine
         self._store = store
@@ -82,6 +124,11 @@ class Suspects:
         self._trail = trail
         self._pending = list(deaths)
         self._recording = threading.Lock()
+        self._clock = clock
+        self._workspace = workspace
+        self._reasons: dict[str, str] = {}
+        """By the key of a decision that is in the store."""
+        self._unwritten: dict[TopicPartition, Unwritten] = {}
         self._known = TtlCache(self._list, clock, LISTING_LIFETIME)
 
     def watched(
@@ -96,11 +143,21 @@ class Suspects:
         known = self._known.get(root, since)
         key = (plan.generation, topic_partition.partition)
         deaths = [it for it in known.deaths.get(key, ()) if it.end > committed]
-        skips = set(known.skips.get(key, ()))
+        decided = known.skips.get(key, {})
+        skips = dict.fromkeys(decided, REASON)
         for offset in _deadly(deaths):
             if offset not in skips:
                 self._decide(topic_partition, root, plan.generation, offset)
-                skips.add(offset)
+                skips[offset] = REASON
+        unwritten = self._not_committed(topic_partition, committed)
+        refused = {} if unwritten is None else unwritten.refused
+        self._refuse_too_many(topic_partition, plan.parser, decided, refused)
+        with_reason = {offset for offset, size in decided.items() if size > len(UNSAID)}
+        for offset in sorted({*refused, *with_reason}):
+            if offset >= committed:
+                why = refused.get(offset)
+                skips[offset] = self._decide(topic_partition, root, plan.generation, offset, why)
+        tried = None if unwritten is None else OffsetRange(unwritten.start, unwritten.end)
         return replace(
             plan,
             parser=WatchedParser(
@@ -110,8 +167,50 @@ class Suspects:
                 quarantine=self._quarantine,
                 skips=skips,
                 suspected=overlaps(deaths),
+                unwritable=tried,
+                files=TrialFiles(plan, self._workspace, self._clock),
+                clock=self._clock,
             ),
+            trail=self._trail,
         )
+
+    def suspect(self, topic_partition: TopicPartition, error: MessagesUnwritable) -> bool:
+        """Note what could not be written; False where trying it again would not help."""
+        with self._recording:
+            new = Unwritten(error.start, error.end)
+            unwritten = self._unwritten.setdefault(topic_partition, new)
+            unwritten.add(error)
+            if unwritten.unexplained <= MOST_UNEXPLAINED:
+                return True
+            del self._unwritten[topic_partition]  # a stopped partition begins anew
+            return False
+
+    def _not_committed(self, topic_partition: TopicPartition, committed: int) -> Unwritten | None:
+        with self._recording:
+            unwritten = self._unwritten.get(topic_partition)
+            if unwritten is not None and unwritten.end <= committed:
+                unwritten = None
+                del self._unwritten[topic_partition]
+            return unwritten
+
+    def _refuse_too_many(
+        self,
+        topic_partition: TopicPartition,
+        parser: Parser,
+        decided: Iterable[int],
+        refused: Mapping[int, str],
+    ) -> None:
+        """Raise ``TooManyBad`` before a decision where many neighbours are left out already."""
+        offsets = sorted({*decided, *refused})
+        try:
+            for offset in sorted({*refused} - {*decided}):
+                near = bisect(offsets, offset) - bisect(offsets, offset - NEIGHBOURS)
+                if isinstance(parser, LimitedParser):
+                    parser.refuse_share(topic_partition, NEIGHBOURS, near, refused[offset])
+        except TooManyBad:
+            with self._recording:  # when it begins again, they are tried again
+                self._unwritten.pop(topic_partition, None)
+            raise
 
     def _record(self, topic: str, root: str, generation: int) -> None:
         with self._recording:  # partitions are located by several threads
@@ -123,11 +222,23 @@ class Suspects:
                 self._pending.remove(death)
 
     def _decide(
-        self, topic_partition: TopicPartition, root: str, generation: int, offset: int
-    ) -> None:
+        self,
+        topic_partition: TopicPartition,
+        root: str,
+        generation: int,
+        offset: int,
+        why: str | None = None,
+    ) -> str:
+        """Decide that a message is left out; return the reason, which the first one gives."""
         key = f"{root}/{generation}_{topic_partition.partition}_{offset:020d}.skip"
-        if put_bytes(self._store, key, b"{}\n"):
-            self._observer.left_out(topic_partition, offset)
+        if key in self._reasons:
+            return self._reasons[key]
+        body = UNSAID if why is None else json.dumps({"reason": why}).encode() + b"\n"
+        if put_bytes(self._store, key, body):
+            self._observer.left_out(topic_partition, offset, _reason(body))
+        else:
+            body = read_bytes(self._store, key) or UNSAID
+        return self._reasons.setdefault(key, _reason(body))
 
     def _list(self, root: str) -> Known:
         known = Known({}, {})
@@ -141,8 +252,15 @@ class Suspects:
             elif (match := _SKIP.fullmatch(name)) is not None:
                 generation, partition, offset = map(int, match.groups())
                 if offset <= LAST_OFFSET:
-                    known.skips.setdefault((generation, partition), set()).add(offset)
+                    known.skips.setdefault((generation, partition), {})[offset] = stored.size
         return known
+
+
+def _reason(body: bytes) -> str:
+    """Return the reason that a decision gives; that of deaths where it gives none."""
+    with suppress(ValueError, TypeError, KeyError):
+        return f"{UNWRITABLE}{load_json(body)['reason']}"
+    return REASON
 
 
 def _deadly(deaths: Sequence[OffsetRange]) -> list[int]:
@@ -159,72 +277,3 @@ def overlaps(ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
         if max(offset_range.start, other.start) < min(offset_range.end, other.end)
     }
     return tuple(sorted(common, key=lambda it: (it.start, it.end)))
-
-
-class WatchedParser:
-    """A parser that notes what it is at, and parses what is suspected one by one."""
-
-    def __init__(
-        self,
-        parser: Parser,
-        *,
-        trail: ParseTrail,
-        observer: Observer,
-        quarantine: Quarantine,
-        skips: Collection[int],
-        suspected: Sequence[OffsetRange],
-    ) -> None:
-        """``skips`` are offsets of messages that are not parsed; they change the objects."""
-        self._parser = parser
-        self._trail = trail
-        self._observer = observer
-        self._quarantine = quarantine
-        self._skips = np.array(sorted(skips), dtype=np.int64)
-        self._suspected = suspected
-
-    @property
-    def identity(self) -> str:
-        """That of the parser, and what is left out."""
-        if not len(self._skips):
-            return self._parser.identity
-        return f"{self._parser.identity}|without {','.join(map(str, self._skips.tolist()))}"
-
-    def split(self, chunk: Chunk) -> Sequence[Part]:
-        """Split a chunk; see ``Parser``."""
-        if not chunk.records.num_rows:
-            return self._parser.split(chunk)
-        offsets = chunk.records.column("offset").to_numpy()
-        alone = np.isin(offsets, self._skips)
-        for suspected in self._suspected:
-            alone |= (offsets >= suspected.start) & (offsets < suspected.end)
-        if not alone.any():
-            return self._noted(chunk, int(offsets[0]), chunk.next_offset)
-        return [part for some in _cut(chunk, alone) for part in self._careful(some)]
-
-    def _careful(self, chunk: Chunk) -> Sequence[Part]:
-        first = int(chunk.records.column("offset")[0].as_py())
-        if chunk.records.num_rows > 1:
-            return self._noted(chunk, first, chunk.next_offset)
-        if not np.isin(first, self._skips):
-            return self._noted(chunk, first, first + 1)
-        self._observer.quarantined(chunk.topic_partition, STAGE, 1)
-        return [self._quarantine(chunk.records, {0: REASON})]
-
-    def _noted(self, chunk: Chunk, start: int, end: int) -> Sequence[Part]:
-        self._trail.enter(chunk.topic_partition, start, end)
-        try:
-            parts = self._parser.split(chunk)
-        except SecorError:
-            self._trail.leave()  # any other error ends the process: the note stays
-            raise
-        self._trail.leave()
-        return parts
-
-
-def _cut(chunk: Chunk, alone: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Iterator[Chunk]:
-    """Yield the messages that are ``alone`` singly, and those between them together."""
-    offsets = chunk.records.column("offset").to_numpy()
-    cuts = sorted({0, len(alone), *np.flatnonzero(alone), *(np.flatnonzero(alone) + 1)})
-    for start, end in pairwise(cuts):
-        rest = int(offsets[end]) if end < len(alone) else chunk.next_offset
-        yield Chunk(chunk.topic_partition, chunk.records.slice(int(start), int(end - start)), rest)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Mapping
 from pathlib import Path
+
+_OF_VALUES = frozenset({None, errno.EDOM, errno.EILSEQ, errno.EOVERFLOW, errno.ERANGE})
+"""Numbers of errors that values cause; Arrow raises ``OSError`` for them, without a number."""
 
 
 class SecorError(Exception):
@@ -79,6 +84,22 @@ class TransactionBroken(RestartPartition):
 
 class TransactionAborted(TransactionBroken):
     """The broker asked for an abort, which was done: write the same records again."""
+
+
+class MessagesUnwritable(RestartPartition):
+    """Messages of ``[start, end)`` cannot be parsed or written, perhaps for their values.
+
+    ``refused`` has the reason of each that is known to be the cause, by offset.
+    """
+
+    def __init__(
+        self, why: str, start: int, end: int, refused: Mapping[int, str] | None = None
+    ) -> None:
+        super().__init__(f"messages in [{start}, {end}): {why}")
+        self.why = why
+        self.start = start
+        self.end = end
+        self.refused = dict(refused or {})
 
 
 class SchemaGrew(RestartPartition):
@@ -188,6 +209,10 @@ class PluginFailed(StopPartition):
     reason = "plugin_failed"
 
 
+class FormatFailed(PluginFailed):
+    """A plug-in's format failed over the rows of a file, or when it was closed."""
+
+
 class TooManyBad(StopPartition):
     """More messages go into quarantine than the configuration allows."""
 
@@ -247,3 +272,11 @@ def damaged_content(name: Path | str, seen: int, expected: int) -> RestartPartit
         f"{name} has CRC32C {seen:08x} instead of {expected:08x}: it was damaged after it was"
         " written; its messages are read again, but look at the disk"
     )
+
+
+def is_of_values(error: OSError) -> bool:
+    """Return whether values may be the cause, and not files, servers or the machine.
+
+    Errors of servers are of classes derived from ``OSError``.
+    """
+    return type(error) is OSError and error.errno in _OF_VALUES

@@ -76,8 +76,8 @@ class Observer(Protocol):
     def died(self, topic_partition: TopicPartition, suspected: OffsetRange) -> None:
         """A process died, or was killed because it stalled, while it parsed these messages."""
 
-    def left_out(self, topic_partition: TopicPartition, offset: int) -> None:
-        """A message goes to quarantine unparsed: processes died over it again and again."""
+    def left_out(self, topic_partition: TopicPartition, offset: int, reason: str) -> None:
+        """A message goes to quarantine unparsed: processes died over it, or nobody can write it."""
 
     def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Local files were dropped; reading begins again at the ledger's entry."""

@@ -132,8 +132,9 @@ class ParquetWriter:
         """Write the last row group and the footer."""
         if len(self._groups):
             self._write(self._groups.rest())
-        self._writer.close()
-        self._buffer.flush()
+        with self._output.failures():
+            self._writer.close()
+            self._buffer.flush()
 
     @property
     def losses(self) -> Mapping[str, int]:
@@ -145,5 +146,6 @@ class ParquetWriter:
         self._output.discard()
 
     def _write(self, group: pa.RecordBatch) -> None:
-        self._writer.write_table(pa.Table.from_batches([group]), row_group_size=group.num_rows)
-        self._buffer.flush()  # the file's size on disk says when its batch is large enough
+        with self._output.failures():
+            self._writer.write_table(pa.Table.from_batches([group]), row_group_size=group.num_rows)
+            self._buffer.flush()  # the file's size on disk says when its batch is large enough

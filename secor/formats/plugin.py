@@ -10,7 +10,7 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 
 from secor.core.entry_points import FORMATS, entry_point, identity_of, offered
-from secor.core.errors import ConfigurationError, CorruptFile, PluginFailed
+from secor.core.errors import ConfigurationError, CorruptFile, FormatFailed
 from secor.core.ports import Sink
 from secor.formats.typed import metadata
 from secor.formats.typed.nested_arrays import text_of
@@ -168,7 +168,7 @@ class _GuardedSink:
 
 
 class _File:
-    """A plug-in's file; its faults stop the partition."""
+    """A plug-in's file.  Raises ``FormatFailed``."""
 
     def __init__(self, name: str, plug_in: PlugIn, sink: Sink, schema: pa.Schema) -> None:
         self._name = name
@@ -196,4 +196,4 @@ class _File:
             yield
         except FAULTS as error:
             why = f"{type(error).__name__}: {error}"
-            raise PluginFailed(f"format {self._name}: {why}") from error
+            raise FormatFailed(f"format {self._name}: {why}") from error

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from secor.core.errors import SecorError
 from secor.core.ports import Sink
 
 BUFFER_BYTES = 32 * 1024
@@ -14,21 +17,36 @@ class Output:
     """Writes to a sink until it is discarded; closing it closes nothing.
 
     Libraries write a footer when a file that was given up is collected: after ``discard``
-    such bytes go nowhere.
+    such bytes go nowhere, nor do they after the sink has failed once.  ORC's library would end
+    the process where they are refused again.
     """
 
     closed = False
 
     def __init__(self, sink: Sink) -> None:
         self._sink: Sink | None = sink
+        self._failure: Exception | None = None
         self._written = 0
 
     def write(self, data: Any) -> int:
         """Write to the sink; return the bytes taken."""
         if self._sink is not None:
-            self._sink.write(data)
+            try:
+                self._sink.write(data)
+            except (OSError, SecorError) as error:
+                self._sink, self._failure = None, error
+                raise
         self._written += len(data)
         return len(data)
+
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """Raise what the sink raises meanwhile: some libraries make another error of it."""
+        try:
+            yield
+        finally:
+            if self._failure is not None:
+                raise self._failure
 
     def seekable(self) -> bool:
         """Bytes only follow one another."""

@@ -106,7 +106,10 @@ def quarantine_part(records: pa.RecordBatch, bad: Mapping[int, str]) -> Part:
     rows = sorted(bad)
     chosen = records.select(SCHEMA.names).take(pa.array(rows, pa.int64()))
     headers = [
-        [*(before or ()), {"key": REASON_HEADER, "value": bad[row].encode()}]
+        [
+            *(before or ()),
+            {"key": REASON_HEADER, "value": bad[row].encode(errors="backslashreplace")},
+        ]
         for row, before in zip(rows, chosen.column("headers").to_pylist(), strict=True)
     ]
     at = SCHEMA.get_field_index("headers")

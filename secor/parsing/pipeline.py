@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.core.errors import PluginFailed
+from secor.core.errors import PluginFailed, is_of_values
 from secor.core.model import DATA, SCHEMA, Chunk, Part, TopicPartition
 from secor.parsing.determinism import DeterminismCheck
 from secor.parsing.parts import NOWHERE, ROW, parts_of, quarantine_part, together
@@ -147,15 +147,36 @@ class Pipeline:
         return f"pipeline-5|{kind}|{parts}"
 
     def split(self, chunk: Chunk) -> Sequence[Part]:
-        """Split a chunk.  Raises ``SchemaGrew``, ``TooManyBad``, ``NotDeterministic``."""
+        """Split a chunk.
+
+        Raises ``SchemaGrew``, ``TooManyBad``, ``NotDeterministic``, ``PluginFailed``.
+        """
         if not chunk.records.num_rows:
             return []
-        lost, parts = self._split(chunk)
-        if self._check is not None:
-            self._check.look(chunk, parts, lambda other: self._split(other)[1])
+        try:
+            lost, parts = self._split(chunk)
+            if self._check is not None:
+                self._check.look(chunk, parts, lambda other: self._split(other)[1])
+        except OSError as error:  # only plug-ins ask for files or servers
+            if is_of_values(error):
+                raise
+            raise PluginFailed(
+                f"{chunk.topic_partition}: the parser failed: {type(error).__name__}: {error}; what"
+                " a plug-in makes of a message must not depend on files or servers"
+            ) from error
         self._limits.add(chunk, lost.bad)
         self._report(chunk.topic_partition, lost)
         return parts
+
+    def count_bad(self, chunk: Chunk, bad: Mapping[int, str]) -> None:
+        """Count messages that go into quarantine unparsed.  Raises ``TooManyBad``."""
+        self._limits.add(chunk, bad)
+
+    def refuse_share(
+        self, topic_partition: TopicPartition, messages: int, bad: int, reason: str
+    ) -> None:
+        """Raise ``TooManyBad`` if so many of so many messages are more than is allowed."""
+        self._limits.refuse_share(topic_partition, messages, bad, reason)
 
     def _split(self, chunk: Chunk) -> tuple[Lost, list[Part]]:
         lost = Lost()

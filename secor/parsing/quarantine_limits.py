@@ -34,6 +34,25 @@ class BadLimits:
         self._counts[topic_partition] = (chunk.next_offset, seen, wrong)
         self._check(topic_partition, seen, wrong, bad)
 
+    def refuse_share(
+        self, topic_partition: TopicPartition, messages: int, bad: int, reason: str
+    ) -> None:
+        """Raise ``TooManyBad`` if ``bad`` of ``messages`` that cannot be written are too many.
+
+        Nothing is counted: when they go into quarantine they are, by ``add``.
+        """
+        limit = None
+        if self.max_messages is not None and bad > self.max_messages:
+            limit = f"max_bad_messages = {self.max_messages}"
+        if self.max_ratio is not None and bad > self.max_ratio * messages:
+            limit = f"max_bad_ratio = {self.max_ratio:g}"
+        if limit is not None:
+            raise TooManyBad(
+                f"{topic_partition}: {bad} of {messages} messages cannot be written, more than"
+                f" {limit} allows; the last: {reason}; if one cause fails them all (a library, a"
+                " format, a column's type), mend that; to have them in quarantine raise the limit"
+            )
+
     def _check(
         self, topic_partition: TopicPartition, seen: int, wrong: int, bad: Mapping[int, str]
     ) -> None:

@@ -40,7 +40,6 @@ from secor.archive.quarantine.parsing_again import (
 )
 from secor.archive.quarantine.replay import ALL_STILL_BAD, Replayed
 from secor.batch.plan import OutputStream, TopicPlan
-from secor.batch.policy import Reason
 from secor.batch.sealed import BatchFile, SealedBatch
 from secor.batch.workspace import Workspace
 from secor.core.errors import AlreadyExists, NotFound
@@ -170,14 +169,16 @@ class TableReplay:
         """Give the local files; None where tables have to grow, and may not."""
         while True:
             plan = _apart(self._plans(None), archived)
-            self._filtered.clear()
-            parsed = parse_again(self._archive, archived, plan, self._workspace, self._clock)
+            parsed = parse_again(
+                *(self._archive, archived, plan, self._workspace, self._clock),
+                forget=self._filtered.clear,
+            )
             if parsed is not None:
                 break
             if not grows:
                 yield None
                 return
-        sealed = parsed[0].seal(Reason.RETIRED)
+        sealed = parsed[0]
         try:
             yield sealed
         finally:

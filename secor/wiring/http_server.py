@@ -106,7 +106,8 @@ def pages_of_tables(group: str, tables: TableBoard, health: Health, clock: Clock
 
 def _pages(html: Callable[[], str], values: Callable[[], dict[str, Any]]) -> Pages:
     def page_for_people() -> Answer:
-        return Answer(HTTPStatus.OK, html().encode(), "text/html; charset=utf-8", HEADERS)
+        page = html().encode(errors="backslashreplace")  # errors quote what messages hold
+        return Answer(HTTPStatus.OK, page, "text/html; charset=utf-8", HEADERS)
 
     def page_for_programs() -> Answer:
         body = json.dumps(values(), indent=1).encode()

@@ -223,6 +223,7 @@ def _consumer(
         trail=ParseTrail(workspace.directory),
         deaths=workspace.deaths,
         quarantine=quarantine_part,
+        workspace=workspace,
     )
     return Consumer(
         source=source,

@@ -69,7 +69,7 @@ class SilentObserver:
     def died(self, topic_partition: TopicPartition, suspected: OffsetRange) -> None:
         """Nothing."""
 
-    def left_out(self, topic_partition: TopicPartition, offset: int) -> None:
+    def left_out(self, topic_partition: TopicPartition, offset: int, reason: str) -> None:
         """Nothing."""
 
     def restarted(self, topic_partition: TopicPartition, error: SecorError) -> None:

@@ -22,6 +22,9 @@ from tests.fuzz.process import FuzzedProcess
 
 CORPUS = Path(__file__).parent / "corpus"
 
+LATE = 0.25
+"""Share of the cases in which a library fails behind the parser."""
+
 SHRINKING = 60.0
 """Seconds at most."""
 
@@ -56,7 +59,21 @@ def case_of(seed: int) -> Case:
     paths = every_path()
     kind = rng.choices(("backup", "partition", "table"), (1, 4, 4))[0]
     path = rng.choice([path for path in paths if path.kind == kind])
-    return Case(path, tuple(hostile_messages(rng)), rng.choice((1, 3, 1000)))
+    case = Case(path, tuple(hostile_messages(rng)), rng.choice((1, 3, 1000)))
+    return case if kind == "backup" else _with_late_failures(case, seed)
+
+
+def _with_late_failures(case: Case, seed: int) -> Case:
+    """Let a library fail for a few messages of some cases, whatever they are."""
+    rng = random.Random(f"late {seed}")  # seeds give the messages that they always gave
+    if rng.random() >= LATE:
+        return case
+    failing = set(rng.sample(range(len(case.messages)), rng.randint(1, 3)))
+    messages = [
+        replace(message, late=rng.choice(("append", "close"))) if number in failing else message
+        for number, message in enumerate(case.messages)
+    ]
+    return replace(case, messages=tuple(messages))
 
 
 def run(case: Case) -> Failure | None:

@@ -26,7 +26,8 @@ PLAIN_TIME = 1_795_234_906_000
 class Message:
     """One message; ``timestamp`` in milliseconds, ``-1`` for none, header names as bytes.
 
-    A ``plain`` one is such that every path must store it as data, whatever is around it.
+    A ``plain`` one is such that every path must store it as data, whatever is around it.  ``late``
+    is the stage behind the parser, append or close, in which a library fails for the message.
     """
 
     value: bytes | None
@@ -34,6 +35,7 @@ class Message:
     timestamp: int = PLAIN_TIME
     headers: tuple[tuple[bytes, bytes | None], ...] = ()
     plain: bool = False
+    late: str = ""
 
     @property
     def fields(self) -> dict[str, Any] | None:
@@ -55,6 +57,8 @@ class Message:
             dumped["headers"] = [[_text(name), _text(value)] for name, value in self.headers]
         if self.plain:
             dumped["plain"] = True
+        if self.late:
+            dumped["late"] = self.late
         return dumped
 
     @staticmethod
@@ -68,6 +72,7 @@ class Message:
                 (_bytes(name) or b"", _bytes(value)) for name, value in dumped.get("headers", ())
             ),
             dumped.get("plain", False),
+            dumped.get("late", ""),
         )
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import pyarrow as pa
 
 from secor.adapters.iceberg.commits import IcebergCatalog
 from secor.adapters.iceberg.library import IcebergLibrary
 from secor.adapters.local import LocalStore
 from secor.batch.parse_trail import ParseTrail
-from secor.batch.plan import Plans
+from secor.batch.plan import Plans, TopicPlan
 from secor.batch.workspace import Workspace
 from secor.commit.uploader import Uploader
 from secor.config.model import Config
@@ -21,8 +23,8 @@ from secor.consume.backpressure import Limits
 from secor.consume.consumer import Consumer
 from secor.consume.positioning import Positioning
 from secor.consume.suspects import Suspects
-from secor.core.model import TopicPartition
-from secor.core.ports import ObjectStore
+from secor.core.model import QUARANTINE, TopicPartition
+from secor.core.ports import LogFormat, ObjectStore
 from secor.parsing.parts import quarantine_part
 from secor.tables.commit_history import CommitHistory
 from secor.tables.commit_result import CommitRequest
@@ -34,6 +36,7 @@ from secor.wiring.table_storage import store_of_tables
 from secor.wiring.tables import TablePlans
 from tests.fakes.clock import FakeClock
 from tests.fakes.executor import InlineExecutor
+from tests.fakes.failing_format import FailingFormat
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.observer import SilentObserver
 from tests.fakes.source import FakeBroker
@@ -82,7 +85,30 @@ class FuzzedProcess:
             )
         else:
             self.plans = growing_plans(self.config, self.store, SilentObserver(), _count)
+        if any(message.late for message in self.messages):
+            self.plans = self._failing(self.plans)
         return self
+
+    def _failing(self, plans: Plans) -> Plans:
+        """Return plans whose formats fail for the messages that say so."""
+
+        def look(stage: str, written: set[int]) -> None:
+            failing = [it for it in written if self.messages[it].late == stage]
+            if failing:
+                raise pa.ArrowInvalid(f"offset {failing[0]}: injected at {stage}")
+
+        def fail(log_format: LogFormat) -> FailingFormat:
+            return FailingFormat(log_format, look)
+
+        def of(topic: str, fingerprint: str | None) -> TopicPlan:
+            plan = plans(topic, fingerprint)
+            streams = {
+                name: it if name == QUARANTINE else replace(it, log_format=fail(it.log_format))
+                for name, it in plan.streams.items()
+            }
+            return replace(plan, log_format=fail(plan.log_format), streams=streams)
+
+        return of
 
     def __exit__(
         self,
@@ -102,7 +128,8 @@ class FuzzedProcess:
         consumer = self._consumer(broker)
         for _ in range(3 + len(self.messages)):
             consumer.run_once(0.0)
-        for _ in range(ROUNDS):
+        late = sum(bool(message.late) for message in self.messages)
+        for _ in range(ROUNDS + 3 * late * (3 + len(self.messages))):  # each is read three times
             self.clock.advance(120.0)
             consumer.run_once(0.0)
             if ledger.read(TOPIC_PARTITION).committed == log.end:
@@ -121,6 +148,7 @@ class FuzzedProcess:
             trail=self.trail,
             deaths=self.workspace.deaths,
             quarantine=quarantine_part,
+            workspace=self.workspace,
         )
         return Consumer(
             source=source,

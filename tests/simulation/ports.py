@@ -218,7 +218,7 @@ class TracingObserver(SilentObserver):
         """Into the trace."""
         self._tell(f"died over {suspected} of {topic_partition}")
 
-    def left_out(self, topic_partition: TopicPartition, offset: int) -> None:
+    def left_out(self, topic_partition: TopicPartition, offset: int, reason: str) -> None:
         """Into the trace."""
         self._tell(f"leaves out {offset} of {topic_partition}")
 

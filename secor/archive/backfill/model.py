@@ -149,6 +149,8 @@ class Receipt:
     filtered: int
     quarantined: int
     files: tuple[NewFile, ...]
+    unwritable: tuple[int, ...] = ()
+    """Offsets in quarantine of messages that the parser takes and no file does."""
 
 
 def encode(value: object) -> bytes:

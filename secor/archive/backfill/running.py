@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from secor.archive.backfill.model import (
     NewFile,
@@ -25,6 +26,7 @@ from secor.archive.backfill.paths import MARK, Places
 from secor.archive.derived_objects import put_derived
 from secor.archive.objects import Archive, reading_ahead
 from secor.batch.batch import Batch
+from secor.batch.careful_writing import CarefulWriting, LeavingOut
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
 from secor.batch.sealed import BatchFile, SealedBatch
@@ -33,6 +35,7 @@ from secor.core.errors import ConfigurationError, CorruptFile
 from secor.core.model import QUARANTINE, Chunk, TopicPartition, next_offset
 from secor.core.ports import Clock, ObjectStore
 from secor.core.small_objects import put_bytes, read_bytes
+from secor.parsing.parts import quarantine_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +96,27 @@ def run_batch(job: Job, batch: PlannedBatch) -> Receipt:
 def parsed(job: Job, batch: PlannedBatch) -> Iterator[tuple[SealedBatch, int]]:
     """Give the local files of a batch, made as the daemon makes them, and the messages read."""
     topic_partition = job.plan.topic_partition(batch)
-    open_batch = Batch(
-        topic_partition,
-        batch.start,
-        plan=job.topic_plan,
-        workspace=job.workspace,
-        clock=job.clock,
-        topic_id=batch.topic_id,
-        end=batch.end,
-    )
-    try:
-        for chunk in chunks(job.backup, topic_partition, batch):
-            open_batch.append(chunk)
-        open_batch.skip(batch.end)
-        read = open_batch.messages
-        sealed = open_batch.seal(Reason.INTENT)
-    except BaseException:
-        open_batch.drop()
-        raise
+
+    def begin(plan: TopicPlan) -> Batch:
+        return Batch(
+            topic_partition,
+            batch.start,
+            plan=plan,
+            workspace=job.workspace,
+            clock=job.clock,
+            topic_id=batch.topic_id,
+            end=batch.end,
+        )
+
+    sealed, read = CarefulWriting(
+        job.topic_plan,
+        partial(chunks, job.backup, topic_partition, batch),
+        begin,
+        batch.end,
+        quarantine_part,
+        job.workspace,
+        job.clock,
+    ).seal(Reason.INTENT)
     try:
         yield sealed, read
     finally:
@@ -148,7 +154,7 @@ def _segment(backup: Archive, topic_partition: TopicPartition, segment: Segment)
 
 def receipt_of(sealed: SealedBatch, read: int) -> Receipt:
     """Return what a sealed batch gives: the same for the same batch and settings."""
-    quarantine = sealed.plan.streams.get(QUARANTINE)
+    quarantine, parser = sealed.plan.streams.get(QUARANTINE), sealed.plan.parser
     files = tuple(
         NewFile(
             key=file.key,
@@ -168,6 +174,7 @@ def receipt_of(sealed: SealedBatch, read: int) -> Receipt:
         filtered=read - sum(file.records for file in files),
         quarantined=sum(file.records for file in files if file.quarantine),
         files=files,
+        unwritable=tuple(sorted(parser.reasons)) if isinstance(parser, LeavingOut) else (),
     )
 
 

@@ -18,9 +18,12 @@ from crc32c import crc32c
 from secor.archive.backfill.model import NewFile, OldObject, PlannedBatch, Receipt
 from secor.archive.backfill.running import Job, chunks, parsed, receipt_of
 from secor.archive.verify.report import Kind, PartitionReport
+from secor.batch.careful_writing import LeavingOut
+from secor.batch.unwritable import UNWRITABLE
 from secor.core.errors import CorruptFile, NotFound
 from secor.core.model import QUARANTINE, next_offset
 from secor.core.ports import LogFormat
+from secor.parsing.parts import quarantine_part
 
 Offsets = npt.NDArray[np.int64]
 IN_QUARANTINE = "_quarantine"
@@ -73,7 +76,7 @@ def verify_batch(job: Job, batch: PlannedBatch) -> Verdict:
         report.found_range(Kind.MISSING, batch.start, batch.end, count=count, text=text)
         return Verdict(report, None, Differences())
     report.filtered, report.quarantined = receipt.filtered, receipt.quarantined
-    expected = _expected(job, batch, report)
+    expected = _expected(job, batch, receipt, report)
     stored: dict[str, Offsets] = {}
     without = []
     for file in receipt.files:
@@ -92,12 +95,16 @@ def verify_batch(job: Job, batch: PlannedBatch) -> Verdict:
     return Verdict(report, receipt, differences)
 
 
-def _expected(job: Job, batch: PlannedBatch, report: PartitionReport) -> dict[str, Offsets]:
+def _expected(
+    job: Job, batch: PlannedBatch, receipt: Receipt, report: PartitionReport
+) -> dict[str, Offsets]:
     """Return the offsets that belong into each directory."""
+    reasons = dict.fromkeys(receipt.unwritable, UNWRITABLE)
+    parser = LeavingOut(job.topic_plan.parser, reasons, quarantine_part)
     by_directory: dict[str, list[Offsets]] = {}
     for chunk in chunks(job.backup, job.plan.topic_partition(batch), batch):
         report.compared += chunk.records.num_rows
-        for part in job.topic_plan.parser.split(chunk):
+        for part in parser.split(chunk):
             root = job.topic_plan.stream(part.stream).root
             directory = f"{root}/{part.output_partition}" if part.output_partition else root
             by_directory.setdefault(directory, []).append(part.records.column("offset").to_numpy())

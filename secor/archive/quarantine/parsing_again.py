@@ -3,54 +3,74 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.quarantine.listing import messages
 from secor.batch.batch import Batch
+from secor.batch.careful_writing import CarefulWriting
 from secor.batch.plan import TopicPlan
+from secor.batch.policy import Reason
 from secor.batch.sealed import BatchFile, SealedBatch
 from secor.batch.workspace import Workspace
 from secor.core.errors import SchemaGrew
 from secor.core.model import QUARANTINE, Chunk, next_offset
 from secor.core.ports import Clock
-from secor.parsing.parts import release_part
+from secor.parsing.parts import quarantine_part, release_part
 
 REPLAYED = "replay-of"
 """Metadata of the objects put: the quarantined object's output partition and name."""
 
 
 def parse_again(
-    archive: Archive, archived: ArchivedObject, plan: TopicPlan, workspace: Workspace, clock: Clock
-) -> tuple[Batch, int] | None:
+    archive: Archive,
+    archived: ArchivedObject,
+    plan: TopicPlan,
+    workspace: Workspace,
+    clock: Clock,
+    forget: Callable[[], None] | None = None,
+) -> tuple[SealedBatch, int] | None:
     """Return the messages parsed, and their number; None where the schema has to grow.
 
-    The object must have metadata of Secor's.
+    The object must have metadata of Secor's.  Messages that no file can hold are bad.
+    To find them, messages are parsed again: ``forget`` is called before, for what was counted.
     """
     info = archived.info
     assert info is not None
-    batch = Batch(
-        archived.topic_partition,
-        info.batch.start,
-        plan=plan,
-        workspace=workspace,
-        clock=clock,
-        topic_id=info.topic_id,
+    start, topic_id = info.batch.start, info.topic_id
+
+    def begin(plan: TopicPlan) -> Batch:
+        if forget is not None:
+            forget()
+        return Batch(
+            archived.topic_partition,
+            start,
+            plan=plan,
+            workspace=workspace,
+            clock=clock,
+            topic_id=topic_id,
+        )
+
+    writing = CarefulWriting(
+        plan,
+        lambda: _chunks(archive, archived),
+        begin,
+        info.batch.end,
+        quarantine_part,
+        workspace,
+        clock,
     )
-    read = 0
     try:
-        for records, _ in messages(archive, archived):
-            if records.num_rows:
-                end = next_offset(records.column("offset")[-1].as_py())
-                batch.append(Chunk(archived.topic_partition, records, end))
-                read += records.num_rows
+        return writing.seal(Reason.RETIRED)
     except SchemaGrew:
-        batch.drop()
         return None
-    except BaseException:
-        batch.drop()
-        raise
-    batch.skip(info.batch.end)
-    return batch, read
+
+
+def _chunks(archive: Archive, archived: ArchivedObject) -> Iterator[Chunk]:
+    for records, _ in messages(archive, archived):
+        if records.num_rows:
+            end = next_offset(records.column("offset")[-1].as_py())
+            yield Chunk(archived.topic_partition, records, end)
 
 
 def bad_files(sealed: SealedBatch) -> list[BatchFile]:

@@ -35,9 +35,7 @@ from secor.archive.quarantine.parsing_again import (
     parse_again,
     reasons_of,
 )
-from secor.batch.batch import Batch
 from secor.batch.plan import OutputStream, TopicPlan
-from secor.batch.policy import Reason
 from secor.batch.sealed import BatchFile, SealedBatch
 from secor.batch.workspace import Workspace
 from secor.core.errors import (
@@ -170,13 +168,13 @@ class Replay:
         while parsed is None:
             parsed = self._parse(archived, plans(None))
         batch, read = parsed
-        sealed = _named_apart(batch.seal(Reason.RETIRED))
+        sealed = _named_apart(batch)
         try:
             yield sealed, read
         finally:
             sealed.delete()
 
-    def _parse(self, archived: ArchivedObject, plan: TopicPlan) -> tuple[Batch, int] | None:
+    def _parse(self, archived: ArchivedObject, plan: TopicPlan) -> tuple[SealedBatch, int] | None:
         return parse_again(self._archive, archived, plan, self._workspace, self._clock)
 
     def _mark(self, archived: ArchivedObject, body: bytes) -> None:

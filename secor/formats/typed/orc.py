@@ -148,21 +148,24 @@ class _File:
 
     def __init__(self, sink: Sink, log_format: OrcFormat) -> None:
         self._output = Output(sink)
-        self._writer = orc.ORCWriter(
-            pa.PythonFile(self._output, mode="w"),
-            batch_size=log_format.stripe_rows,
-            stripe_size=1,
-            compression=CODECS[log_format.codec],
-            row_index_stride=NO_ROW_INDEX,
-        )
+        with self._output.failures():
+            self._writer = orc.ORCWriter(
+                pa.PythonFile(self._output, mode="w"),
+                batch_size=log_format.stripe_rows,
+                stripe_size=1,
+                compression=CODECS[log_format.codec],
+                row_index_stride=NO_ROW_INDEX,
+            )
 
     def write(self, group: pa.RecordBatch) -> None:
         """Write one stripe."""
-        self._writer.write(pa.Table.from_batches([group]))
+        with self._output.failures():
+            self._writer.write(pa.Table.from_batches([group]))
 
     def close(self) -> None:
         """Write the footer."""
-        self._writer.close()
+        with self._output.failures():
+            self._writer.close()
 
     def discard(self) -> None:
         """Let nothing more reach the sink."""

@@ -101,13 +101,15 @@ class _File:
         """Write one row group."""
         columns = [without_hidden_nulls(column) for column in group.columns]
         table = pa.Table.from_arrays(columns, schema=self._schema)
-        self._writer.write_table(table, row_group_size=group.num_rows)
-        self._buffer.flush()  # the file's size on disk says when its batch is large enough
+        with self._output.failures():
+            self._writer.write_table(table, row_group_size=group.num_rows)
+            self._buffer.flush()  # the file's size on disk says when its batch is large enough
 
     def close(self) -> None:
         """Write the footer."""
-        self._writer.close()
-        self._buffer.flush()
+        with self._output.failures():
+            self._writer.close()
+            self._buffer.flush()
 
     def discard(self) -> None:
         """Let nothing more reach the sink."""

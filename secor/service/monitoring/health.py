@@ -224,4 +224,4 @@ def _unavailable(reasons: Sequence[str]) -> Answer:
 
 
 def _lines(texts: Sequence[str]) -> bytes:
-    return "".join(f"{text}\n" for text in texts).encode()
+    return "".join(f"{text}\n" for text in texts).encode(errors="backslashreplace")

@@ -10,9 +10,10 @@ from typing import Protocol
 import structlog
 
 from secor.consume.partition_status import State, Status
-from secor.consume.suspects import REASON
 from secor.core.errors import (
+    MessagesUnwritable,
     OutcomeUnknown,
+    RecordRefused,
     SchemaGrew,
     SecorError,
     StopPartition,
@@ -191,9 +192,9 @@ class Telemetry:
         span = {"start": suspected.start, "end": suspected.end}
         self._tell("warning", "died_parsing", topic_partition, **span)
 
-    def left_out(self, topic_partition: TopicPartition, offset: int) -> None:
+    def left_out(self, topic_partition: TopicPartition, offset: int, reason: str) -> None:
         """Tell which message is in quarantine unparsed."""
-        self._tell("error", "message_left_out", topic_partition, offset=offset, reason=REASON)
+        self._tell("error", "message_left_out", topic_partition, offset=offset, reason=reason)
 
     def schema_grew(
         self, topic: str, version: int, fields: Sequence[str], outvoted: Sequence[str]
@@ -210,6 +211,7 @@ class Telemetry:
         if not isinstance(error, SchemaGrew):  # that is no fault
             self._failed(topic_partition, error)
         self._metrics.of(self._metrics.restarts, topic_partition, snake(type(error))).inc()
+        self._tell_cause(topic_partition, error)
         self._tell_failure("restarted", topic_partition, error)
 
     def stopped(self, topic_partition: TopicPartition, error: SecorError) -> None:
@@ -218,6 +220,7 @@ class Telemetry:
         reason = error.reason if isinstance(error, StopPartition) else snake(type(error))
         self._metrics.runs(topic_partition)
         self._metrics.of(self._metrics.partition_stopped, topic_partition, reason).set(1)
+        self._tell_cause(topic_partition, error)
         self._tell("error", "stopped", topic_partition, error=str(error), reason=reason)
 
     def running(self, topic_partition: TopicPartition) -> None:
@@ -290,6 +293,15 @@ class Telemetry:
     def _failed(self, topic_partition: TopicPartition, error: SecorError) -> None:
         if self._witness is not None:
             self._witness.failed(topic_partition, error)
+
+    def _tell_cause(self, where: TopicPartition, error: SecorError) -> None:
+        """Log the traceback where a library, a plug-in or Secor failed over messages.
+
+        It may be a defect.  The search for the messages that follows raises no cause again.
+        """
+        cause = error.__cause__
+        if isinstance(error, MessagesUnwritable | RecordRefused) and cause is not None:
+            self._tell("error", "failed_over_messages", where, exc_info=cause)
 
     def _tell_failure(self, event: str, where: TopicPartition, error: SecorError) -> None:
         """Log it: as a warning where a person has to act and was not told yet."""

@@ -16,6 +16,7 @@ from secor.core.errors import (
     DescriptorsExhausted,
     DiskFull,
     FilesRefused,
+    FormatFailed,
     LedgerCorrupt,
     LedgerEdited,
     LedgerLost,
@@ -82,6 +83,7 @@ REMEDIES: Mapping[type[SecorError], str] = {
     RecordRefused: "Choose a format or setting that takes the message, and restart.",
     NotDeterministic: "Mend the plug-in, which must give one result for one message, and restart.",
     PluginFailed: "Mend the plug-in and restart.",
+    FormatFailed: "Mend the plug-in's format, for which messages fail only together, and restart.",
     TooManyBad: "The message has the last reason; these messages are not in quarantine, for their "
     "batch is not stored. Mend [parser] (secor parser try), or raise the limit, and restart.",
     ArchiveIncomplete: "Run secor verify --archive-only: it names what is missing.",

@@ -90,22 +90,26 @@ class _OrcFile:
         self._stored = pa.schema([_stored_field(field) for field in data_format.columns])
         self._integers = pa.schema([_integer_field(field) for field in data_format.columns])
         self._counts = ColumnCounts(data_format.columns)
-        self._writer = orc.ORCWriter(
-            pa.PythonFile(self._output, mode="w"),
-            batch_size=data_format.group_rows,
-            stripe_size=1,
-            compression=CODECS[data_format.codec],
-            row_index_stride=NO_ROW_INDEX,
-        )
+        with self._output.failures():
+            self._writer = orc.ORCWriter(
+                pa.PythonFile(self._output, mode="w"),
+                batch_size=data_format.group_rows,
+                stripe_size=1,
+                compression=CODECS[data_format.codec],
+                row_index_stride=NO_ROW_INDEX,
+            )
 
     def write(self, group: pa.Table) -> None:
         """Write one stripe."""
         self._counts.add(group)
-        self._writer.write(group.cast(self._integers).cast(self._stored))
+        stored = group.cast(self._integers).cast(self._stored)
+        with self._output.failures():
+            self._writer.write(stored)
 
     def close(self) -> Statistics:
         """Write the footer."""
-        self._writer.close()
+        with self._output.failures():
+            self._writer.close()
         return self._counts.statistics()
 
     def discard(self) -> None:

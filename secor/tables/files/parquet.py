@@ -75,13 +75,15 @@ class _ParquetFile:
     def write(self, group: pa.Table) -> None:
         """Write one row group."""
         self._floats.add(group)
-        self._writer.write_table(group, row_group_size=group.num_rows)
-        self._buffer.flush()  # the file's size on disk says when its batch is large enough
+        with self._output.failures():
+            self._writer.write_table(group, row_group_size=group.num_rows)
+            self._buffer.flush()  # the file's size on disk says when its batch is large enough
 
     def close(self) -> Statistics:
         """Write the footer."""
-        self._writer.close()
-        self._buffer.flush()
+        with self._output.failures():
+            self._writer.close()
+            self._buffer.flush()
         return self._statistics(self._writer.writer.metadata, self._floats.by_id)
 
     def discard(self) -> None:

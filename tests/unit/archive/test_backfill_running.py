@@ -15,7 +15,11 @@ from secor.archive.backfill.model import PlannedBatch, decode_plan, encode
 from secor.archive.backfill.running import run_batch
 from secor.archive.backfill.verifying import summary_of, verify_batch
 from secor.archive.kept_schemas import KeptSchema, KeptSchemas
-from secor.core.errors import ConfigurationError, CorruptFile, ObjectConflict
+from secor.batch import careful_writing
+from secor.core.errors import ConfigurationError, CorruptFile, ObjectConflict, TooManyBad
+from secor.formats import make_format
+from secor.parsing.parts import release_part
+from tests.fakes.failing_format import FailingFormat, refuse
 from tests.fakes.store import FakeStore
 from tests.unit.archive.backfill_world import World, sealed_batches
 
@@ -199,3 +203,55 @@ def test_a_corrupt_backup_object_is_named(world: World) -> None:
     store.objects[key] = replace(store.objects[key], content=store.content(key)[:40])
     with pytest.raises(CorruptFile, match=key):
         run_batch(world.job(plan), batch)
+
+
+@pytest.mark.parametrize("output", FORMATS, ids=lambda one: str(one["format"]))
+def test_messages_that_no_file_can_hold_are_in_quarantine_as_the_daemon_has_them(
+    tmp_path: Path, output: dict[str, Any]
+) -> None:
+    world = World.made(FakeStore(), tmp_path, **output)
+    plan = world.plan()
+    job = world.job(plan)
+    for late in ("append", "close"):
+        failing = FailingFormat(job.topic_plan.log_format, refuse(late, 3, 24, 25))
+        broken = replace(job, topic_plan=replace(job.topic_plan, log_format=failing))
+        receipts = [run_batch(broken, batch) for batch in plan.batches]
+        assert [offset for receipt in receipts for offset in receipt.unwritable] == (
+            [3, 24, 25, 3, 24, 25]
+        )
+        summary = summary_of(verify_batch(broken, batch) for batch in plan.batches)
+        assert summary.right, [report.findings for report in summary.reports]
+        reasons = {
+            reason
+            for receipt in receipts
+            for file in receipt.files
+            if file.quarantine
+            for reason in _reasons(world, job.places.staged(file.key))
+        }
+        assert (
+            "process: this message cannot be written: ArrowInvalid: value out of range" in reasons
+        )
+
+
+def test_a_backfill_whose_files_all_fail_ends_with_an_error_and_stages_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(careful_writing, "NEIGHBOURS", 10)
+    plan = world.plan()
+    job = world.job(plan)
+    failing = FailingFormat(job.topic_plan.log_format, refuse("close", *range(60)))
+    broken = replace(job, topic_plan=replace(job.topic_plan, log_format=failing))
+    before = set(fake(world).objects)
+    with pytest.raises(TooManyBad, match="messages cannot be written, more than max_bad"):
+        run_batch(broken, plan.batches[0])
+    assert set(fake(world).objects) == before
+
+
+def _reasons(world: World, key: str) -> list[str]:
+    sequencefile = make_format("sequencefile")
+    with world.store.open(key) as opened:
+        return [
+            reason
+            for records in sequencefile.read(opened, key)
+            for reason in release_part(records)[1]
+        ]

@@ -15,8 +15,9 @@ from crc32c import crc32c
 
 from secor.archive.kept_schemas import KeptSchema, KeptSchemas
 from secor.archive.quarantine.listing import counted, marker_key, markers, quarantined
-from secor.archive.quarantine.replay import Replay, always
+from secor.archive.quarantine.replay import Replay, Replayed, always
 from secor.archive.repair.move_offset import move, plan_move
+from secor.batch.plan import TopicPlan
 from secor.core.errors import ConfigurationError, CorruptFile, DiskFull
 from secor.core.model import Entry, OffsetRange
 from secor.core.naming import ObjectName, parse_key
@@ -24,6 +25,7 @@ from secor.core.ports import Sink
 from secor.parsing.parts import REASON_HEADER
 from secor.wiring.plans import plan_for, replaying_plans
 from tests.fakes.clock import FakeClock
+from tests.fakes.failing_format import FailingFormat, refuse
 from tests.unit.archive.parsed_world import HERE, NO_BOTS, WHEN, World, config
 
 
@@ -361,3 +363,24 @@ def test_line_20_a_write_error_is_never_taken_for_a_bad_message(tmp_path: Path) 
     with pytest.raises(DiskFull):
         doing.replay(found)
     assert world.store.objects == before
+
+
+def test_a_message_that_no_file_could_hold_stays_until_the_program_can_write_it(
+    world: World,
+) -> None:
+    plan = plan_for(config(WHEN), "clicks", limited=False)
+    failing = replace(plan, log_format=FailingFormat(plan.log_format, refuse("close", 4)))
+
+    def replay(plan: TopicPlan) -> Replayed:
+        [found] = quarantined(world.archive, "clicks")
+        doing = Replay(world.archive, always(plan), world.ledger, world.workspace(), FakeClock())
+        return doing.replay(found)
+
+    done = replay(failing)
+    assert (done.placed, done.bad) == (2, 2)
+    assert (
+        "process: this message cannot be written: ArrowInvalid: value out of range" in done.reasons
+    )
+    done = replay(plan)
+    assert (done.placed, done.bad) == (1, 1)
+    world.once()

@@ -20,7 +20,7 @@ from secor.consume.backpressure import Limits
 from secor.consume.consumer import Consumer
 from secor.consume.positioning import Positioning
 from secor.consume.suspects import REASON, Suspects, overlaps
-from secor.core.errors import RestartPartition
+from secor.core.errors import RestartPartition, SecorError
 from secor.core.model import QUARANTINE, Chunk, OffsetRange, Part, TopicPartition
 from secor.core.naming import topic_of
 from secor.parsing.offset_layout import OffsetBuckets
@@ -71,12 +71,17 @@ class Noting(SilentObserver):
     def died(self, topic_partition: TopicPartition, suspected: OffsetRange) -> None:
         self.notes.append(f"died {suspected.start}-{suspected.end}")
 
-    def left_out(self, topic_partition: TopicPartition, offset: int) -> None:
+    def left_out(self, topic_partition: TopicPartition, offset: int, reason: str) -> None:
         self.notes.append(f"left out {offset}")
+
+    def stopped(self, topic_partition: TopicPartition, error: SecorError) -> None:
+        self.notes.append(f"stopped {error}")
 
 
 class Machine:
     """One process after the other, in one directory."""
+
+    fetched = 4
 
     def __init__(self, directory: Path, broker: FakeBroker, server: LedgerServer) -> None:
         self.directory = directory
@@ -116,7 +121,7 @@ class Machine:
     def _consumer(self, name: str, workspace: Workspace, trail: ParseTrail) -> Consumer:
         observer, rng = Noting(self.notes), random.Random(1)
         ledger = self.server.client(name)
-        source = self.broker.source(most=4)
+        source = self.broker.source(most=self.fetched)
         suspects = Suspects(
             store=self.store,
             clock=self.clock,
@@ -124,6 +129,7 @@ class Machine:
             trail=trail,
             deaths=workspace.deaths,
             quarantine=quarantine_part,
+            workspace=workspace,
         )
         source.assign([KEY])
         return Consumer(
@@ -352,6 +358,7 @@ def test_threads_that_record_one_death_at_once_do_not_meet(tmp_path: Path) -> No
         trail=ParseTrail(tmp_path),
         deaths=[death],
         quarantine=quarantine_part,
+        workspace=Workspace(tmp_path / "local", "process"),
     )
 
     def locate() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 
@@ -98,7 +99,14 @@ class Ticking:
 
 class Broken:
     def place(self, message: Message) -> str:
-        raise OSError("no such file")
+        raise FileNotFoundError(errno.ENOENT, "no such file")
+
+
+class Absent:
+    """Needs a server that does not answer; its error has no number."""
+
+    def place(self, message: Message) -> str:
+        raise TimeoutError("no answer")
 
 
 class Upper:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from secor.config.parser import Parser
 from secor.core.errors import TooManyBad
 from secor.core.model import QUARANTINE, SCHEMA, Chunk
+from secor.parsing.parts import quarantine_part, release_part
 from secor.parsing.pipeline import Pipeline
 from secor.wiring.parsers import pipeline_for, routed_streams
 from tests.unit.parsing.parsing_cases import TP, chunk_of, json_chunk, places, reasons
@@ -377,3 +378,10 @@ def test_a_message_that_is_too_large_is_quarantined_undecoded() -> None:
 def test_the_limits_on_messages_are_in_the_identity() -> None:
     assert pipeline(max_message_bytes=100).identity != pipeline().identity
     assert pipeline(max_elements=100).identity != pipeline().identity
+
+
+def test_a_reason_that_quotes_half_a_surrogate_pair_is_kept_in_quarantine() -> None:
+    """A plug-in's error may quote a message's text, which need not be UTF-8."""
+    records = chunk_of([b'"\\ud800"']).records
+    part = quarantine_part(records, {0: "plugin: no such city: \ud800"})
+    assert release_part(part.records)[1] == ["plugin: no such city: \\ud800"]

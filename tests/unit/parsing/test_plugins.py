@@ -62,9 +62,12 @@ def test_safe_paths_of_a_plugin_are_taken_as_they_are(path: str) -> None:
     assert places(by_message("Returns", path=path).split(chunk_of([b"a"]))) == {path: [0]}
 
 
-def test_errors_that_are_no_messages_fault_are_not_taken_for_bad_messages() -> None:
-    with pytest.raises(OSError, match="no such file"):
-        by_message("Broken").split(chunk_of([b"a"]))
+@pytest.mark.parametrize("name", ["Broken", "Absent"])
+def test_what_the_system_or_a_server_lacks_stops_the_partition_and_not_the_process(
+    name: str,
+) -> None:
+    with pytest.raises(PluginFailed, match="must not depend on files or servers"):
+        by_message(name).split(chunk_of([b"a"]))
 
 
 @pytest.mark.parametrize("name", ["Random", "Counting"])

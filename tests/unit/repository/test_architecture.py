@@ -59,7 +59,9 @@ WITHIN: dict[str, set[str]] = {
     "secor.core.observer": {"secor.core.model", "secor.core.errors"},
     "secor.batch.policy": set(),
     "secor.batch.last_file": set(),
-    "secor.batch.plan": {"secor.batch.last_file", "secor.batch.policy"},
+    "secor.batch.plan": {
+        *("secor.batch.last_file", "secor.batch.parse_trail", "secor.batch.policy"),
+    },
     "secor.batch.parse_trail": set(),
     "secor.batch.holes": set(),
     "secor.batch.shared_file": {"secor.batch.holes"},
@@ -77,7 +79,8 @@ WITHIN: dict[str, set[str]] = {
     "secor.consume.backpressure": set(),
     "secor.consume.ttl_cache": set(),
     "secor.consume.stored_object_guard": {"secor.consume.ttl_cache"},
-    "secor.consume.suspects": {"secor.consume.ttl_cache"},
+    "secor.consume.watched_parser": set(),
+    "secor.consume.suspects": {"secor.consume.ttl_cache", "secor.consume.watched_parser"},
     "secor.consume.positioning": {
         *("secor.consume.ttl_cache", "secor.consume.stored_object_guard"),
         "secor.consume.suspects",

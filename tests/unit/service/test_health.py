@@ -60,3 +60,9 @@ def test_reasons_name_what_is_waited_for(
     found = reasons_to_wait(assigned=assigned, stopped=stopped, ledger_up=ledger_up)
     assert len(found) == len(words)
     assert all(word in reason for word, reason in zip(words, found, strict=True))
+
+
+def test_a_reason_that_no_text_can_hold_is_still_an_answer() -> None:
+    health = Health(FakeClock(), limit=60.0)
+    health.waiting(["c/0 stopped: no such city: \ud800"])
+    assert health.ready().body == b"c/0 stopped: no such city: \\ud800\n"

@@ -11,6 +11,7 @@ from secor.core.errors import (
     DiskFull,
     LeaseLost,
     LedgerLost,
+    MessagesUnwritable,
     OutcomeUnknown,
     SchemaGrew,
     SecorError,
@@ -621,3 +622,16 @@ def test_the_lag_goes_by_the_end_of_the_log_as_it_is_now(setup: Setup) -> None:
     for end, lag in ((160, 60), (400, 300), (150, 50)):
         setup.telemetry.report([replace(STATUS, known_end=end)], ledger_up=True)
         assert setup.value("secor_lag_offsets") == lag
+
+
+def test_what_failed_over_messages_is_logged_with_its_traceback_and_offsets(setup: Setup) -> None:
+    cause = TypeError("a defect")
+    failed = MessagesUnwritable("TypeError: a defect", 10, 20)
+    failed.__cause__ = cause
+    with capture_logs() as lines:
+        setup.telemetry.restarted(HERE, failed)
+        setup.telemetry.restarted(HERE, MessagesUnwritable("offset 12: a defect", 10, 20, {12: ""}))
+    assert [line["event"] for line in lines] == ["failed_over_messages", "restarted", "restarted"]
+    assert lines[0]["exc_info"] is cause
+    assert lines[1]["error"] == "messages in [10, 20): TypeError: a defect"
+    assert setup.value("secor_restarts_total", reason="messages_unwritable") == 2
