@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from secor.core.errors import AccessDenied, SecorError
+from secor.core.errors import AccessDenied, SecorError, Unavailable
 from secor.core.model import TopicPartition
 from secor.core.ports import Assigned, Clock, Event, Revoked
 from secor.tables.cycle_commit import GroupTopics
@@ -18,6 +18,9 @@ LOOK_EVERY = 30.0
 
 LOOK_AGAIN = 5.0
 """The same while the control topic is missing: whoever leads makes it again soon."""
+
+ASK_AGAIN = 600.0
+"""Seconds after which one that may not join its group tries that again, by a new client."""
 
 SETTLES = 1.0
 """Seconds after which one that has joined its group, and was assigned nothing, stands by."""
@@ -83,13 +86,17 @@ class StandbyElection:
         stands_by: Callable[[], None],
         denied: Callable[[AccessDenied], None],
     ) -> None:
-        """``stands_by`` is called whenever another is found to lead, ``denied`` at most once."""
+        """``stands_by`` is called whenever another is found to lead, ``denied`` at most once.
+
+        A client ends when it may not join, so another election has to ask again.
+        """
         self._member = member
         self._partition = TopicPartition(topic, 0)
         self._clock = clock
         self._stands_by = stands_by
         self._denied = denied
-        self._is_denied = False
+        self._ask_at: float | None = None
+        """When one that may not join asks again."""
         self._assigned = False
         self._missing = False
         self._looked = clock.monotonic()
@@ -98,16 +105,21 @@ class StandbyElection:
         self._reported = False
 
     def leads(self) -> bool:
-        """Tell whether this process leads, as far as is known."""
-        if self._is_denied:
-            return True
+        """Tell whether this process leads, as far as is known.
+
+        Raises ``Unavailable`` when the client has ended, and when it is time to ask again.
+        """
+        now = self._clock.monotonic()
+        if self._ask_at is not None:
+            if now < self._ask_at:
+                return True
+            raise Unavailable("the election: asking again whether this process may join its group")
         try:
             self._take_events()
         except AccessDenied as error:
-            self._is_denied = True
+            self._ask_at = now + ASK_AGAIN
             self._denied(error)
             return True
-        now = self._clock.monotonic()
         if self._assigned:
             self._looked, self._joined = now, None
             self._missing = self._reported = False

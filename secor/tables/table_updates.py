@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from secor.core.errors import AlreadyExists, ConfigurationError, Refused, Unavailable
+from secor.core.ports import Clock
 from secor.tables.catalog import AddColumn, Catalog, SchemaChange, Table
 from secor.tables.needs import NeedsSchema, NeedsTable
 from secor.tables.new_tables import new_table
@@ -17,23 +18,32 @@ from secor.tables.table_rows import METADATA_TYPES, missing_origin
 ATTEMPTS = 10
 """Changes of one schema before others are given way for a while."""
 
+ASK_AGAIN = 600.0
+"""Seconds after which a change that the catalog did not take is asked for again: the table, or the
+catalog, may be another by then."""
+
 Tell = Callable[[str, int, Sequence[str], Sequence[str]], None]
 """Given a table, the id of its new schema, what is new in it, and which values will not fit."""
 
 
 class TableUpdates:
-    """Creates and changes tables; remembers the changes that the catalog cannot make."""
+    """Creates and changes tables; remembers for a while what the catalog did not take."""
 
-    def __init__(self, catalog: Catalog, metadata_columns: Sequence[str], tell: Tell) -> None:
+    def __init__(
+        self, catalog: Catalog, metadata_columns: Sequence[str], tell: Tell, clock: Clock
+    ) -> None:
         """``metadata_columns`` are part of each new table."""
         self._catalog = catalog
         self._metadata_columns = metadata_columns
         self._tell = tell
-        self._declined: dict[str, frozenset[SchemaChange]] = {}
+        self._clock = clock
+        self._declined: dict[str, tuple[float, frozenset[SchemaChange]]] = {}
+        """By uuid, the monotonic seconds until which they are not asked for."""
 
     def declined(self, uuid: str) -> frozenset[SchemaChange]:
-        """Return the changes that cannot be made to the table with this uuid."""
-        return self._declined.get(uuid, frozenset())
+        """Return the changes that cannot be made to the table with this uuid for now."""
+        until, changes = self._declined.get(uuid, (0.0, frozenset()))
+        return changes if self._clock.monotonic() < until else frozenset()
 
     def create(self, name: str, route: Route, need: NeedsTable | None) -> Table | None:
         """Return the table, made by us or by somebody else; None while its columns are unknown."""
@@ -109,5 +119,6 @@ class TableUpdates:
         return table
 
     def _decline(self, table: Table, changes: Sequence[SchemaChange]) -> None:
-        known = self._declined.get(table.uuid, frozenset())
-        self._declined[table.uuid] = known | frozenset(changes)
+        known, now = self.declined(table.uuid), self._clock.monotonic()
+        until = self._declined[table.uuid][0] if known else now + ASK_AGAIN
+        self._declined[table.uuid] = until, known | frozenset(changes)

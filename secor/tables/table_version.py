@@ -71,7 +71,8 @@ class TableVersion:
 
     With ``changes`` the files are those of changes, and ``root`` is a key of the store.
 
-    ``declined`` are changes of the schema that the catalog did not take: nobody asks again.
+    ``declined`` are changes of the schema that the catalog did not take: they are not asked for
+    again for a while.
     """
 
     table: Table

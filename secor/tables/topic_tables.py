@@ -14,6 +14,7 @@ from itertools import chain, islice, product
 from secor.batch.plan import TopicPlan
 from secor.core.errors import ConfigurationError, CorruptFile, NotFound, TableUnusable
 from secor.core.model import TopicPartition
+from secor.core.ports import Clock
 from secor.tables.catalog import Catalog, Table
 from secor.tables.distribution import MOST_TABLES
 from secor.tables.freshness import Freshness
@@ -44,7 +45,7 @@ class TopicTables:
         row_settings: RowSettings,
         make: MakePlan,
         tell: Tell,
-        freshness: Freshness,
+        clock: Clock,
         notes: PlanNotes | None = None,
     ) -> None:
         """``notes`` are not needed where no intents are recorded."""
@@ -53,9 +54,9 @@ class TopicTables:
         self._catalog = catalog
         self._library = library
         self._row_settings = row_settings
-        self._updates = TableUpdates(catalog, row_settings.metadata_columns, tell)
+        self._updates = TableUpdates(catalog, row_settings.metadata_columns, tell, clock)
         self._make = make
-        self._freshness = freshness
+        self._freshness = Freshness(clock)
         self._notes = notes
         self._seen: Versions = {}
         self._asked = self._seen_for = 0

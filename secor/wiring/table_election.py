@@ -11,7 +11,7 @@ from secor.adapters.kafka import KafkaSource
 from secor.config.model import Config
 from secor.core.clock import SystemClock
 from secor.core.errors import AccessDenied
-from secor.tables.election import StandbyElection
+from secor.tables.election import ASK_AGAIN, StandbyElection
 from secor.wiring.clients import kafka_options
 
 SESSION = 10.0
@@ -46,7 +46,7 @@ def elected(config: Config) -> Iterator[Callable[[], bool]]:
             "no_election",
             why=str(error),
             next=f"this process leads, whoever does beside it; allow Read on the group {members}"
-            f" and on the topic {topic}, then start it again",
+            f" and on the topic {topic}; it is tried again every {ASK_AGAIN / 60:.0f} minutes",
         )
 
     session = min(config.kafka.session_timeout, SESSION)

@@ -23,7 +23,7 @@ from secor.parsing.pipeline import Count, Pipeline
 from secor.tables.batch_manifest import BatchManifest
 from secor.tables.catalog import Catalog
 from secor.tables.distribution import TableDistribution, partition_of, stream_of_table
-from secor.tables.freshness import Freshness, RefreshThread
+from secor.tables.freshness import RefreshThread
 from secor.tables.hudi import INSERT_KEY
 from secor.tables.library import TableLibrary
 from secor.tables.needs import Needs
@@ -122,7 +122,7 @@ class TablePlans:
             row_settings(self._config),
             make,
             self._tell,
-            Freshness(self._clock),
+            self._clock,
             self._notes,
         )
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import botocore
 import botocore.session
 from botocore.config import Config
-from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
+from botocore.credentials import (
+    AssumeRoleCredentialFetcher,
+    Credentials,
+    DeferredRefreshableCredentials,
+    ReadOnlyCredentials,
+)
+from botocore.exceptions import NoCredentialsError
 
 from secor.adapters import tls
 from secor.adapters.s3.region_redirects import use_our_redirector
@@ -99,6 +106,8 @@ def connect(
         },
     )
     verify: bool | str | None = (ca_bundle or None) if verify_tls else False
+    if core.get_credentials() is None:
+        vars(core)["_credentials"] = _AwaitedCredentials(profile)  # as below
     if role_arn is not None:
         _assume_role(core, role_arn, external_id, region, verify, config)
     try:
@@ -112,6 +121,31 @@ def connect(
         ) from error
     client.meta.events.register_last("before-call.s3", _send_at_once)
     return cast("S3Client", client)
+
+
+class _AwaitedCredentials(Credentials):
+    """Credentials that nobody had when the client was made; each request looks for them again.
+
+    A client of botocore keeps what it was made with, so without them it would never have any:
+    the service that hands them out may only have been slow, a file may be mounted late.
+    """
+
+    def __init__(self, profile: str | None) -> None:
+        super().__init__("", "")
+        self._profile = profile
+        self._lock = threading.Lock()
+        self._credentials: Credentials | None = None
+
+    def get_frozen_credentials(self) -> ReadOnlyCredentials:
+        """Return those that are right now.  Raises ``NoCredentialsError``."""
+        with self._lock:
+            if self._credentials is None:  # a session remembers the files that it has read
+                session = botocore.session.Session(profile=self._profile)
+                self._credentials = session.get_credentials()
+            credentials = self._credentials
+        if credentials is None:
+            raise NoCredentialsError
+        return credentials.get_frozen_credentials()
 
 
 def _send_at_once(params: dict[str, Any], **_: object) -> None:

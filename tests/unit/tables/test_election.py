@@ -6,7 +6,14 @@ import pytest
 from secor.core.errors import AccessDenied, Unavailable
 from secor.core.model import TopicPartition
 from secor.core.ports import Assigned, Event, Revoked
-from secor.tables.election import LOOK_AGAIN, LOOK_EVERY, SETTLES, Election, StandbyElection
+from secor.tables.election import (
+    ASK_AGAIN,
+    LOOK_AGAIN,
+    LOOK_EVERY,
+    SETTLES,
+    Election,
+    StandbyElection,
+)
 from tests.fakes.clock import FakeClock
 from tests.unit.tables.world import CLICKS, OTHER, Topics
 
@@ -180,6 +187,11 @@ def test_one_that_may_not_join_leads_and_says_so_once() -> None:
     standby.member.error = AccessDenied("the group")
     assert [standby.election.leads() for _ in range(3)] == [True] * 3
     assert len(standby.denials) == 1
+    standby.clock.advance(ASK_AGAIN - 1)
+    assert standby.election.leads()
+    standby.clock.advance(1)
+    with pytest.raises(Unavailable, match="asking again"):
+        standby.election.leads()
 
 
 def test_a_client_that_has_ended_is_opened_again_by_whoever_runs_it() -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from secor.core.errors import TableUnusable
+from secor.core.errors import ConfigurationError, TableUnusable
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import AddColumn, NewTable, SchemaChange, Table
 from secor.tables.plan_notes import PlanNotes
+from secor.tables.table_updates import ASK_AGAIN
 from tests.unit.tables.worker_world import WorkerWorld
 
 FLIGHTS = {"table": "db.flights", "auto_create": True, "evolve": True}
@@ -437,6 +438,25 @@ def test_an_open_intent_finds_changes_again_that_were_declined(tmp_path: Path) -
     before = world.plans("flights", None)
     assert world.new_plans()("flights", None).fingerprint != before.fingerprint
     assert world.new_plans()("flights", before.fingerprint).fingerprint == before.fingerprint
+
+
+def test_a_change_that_was_declined_is_asked_for_again_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table, or the catalog's version, may be another by then."""
+    world = world_with(tmp_path, pa.field("id", pa.int64()))
+
+    def refuse(table: Table, changes: Sequence[SchemaChange]) -> Table:
+        raise ConfigurationError("the catalog knows no such type")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.catalog, "update_schema", refuse)
+        world.write({"id": 1, "x": 7})
+    world.write({"id": 2, "x": 8})
+    assert [*kinds(world)] == ["id"]
+    world.clock.advance(ASK_AGAIN)
+    world.write({"id": 3, "x": 9})
+    assert {row["id"]: row["x"] for row in world.rows()} == {1: None, 2: None, 3: 9}
 
 
 @pytest.mark.parametrize("body", [b"", b"[", b"{}", b'[{"table": 1}]', b'[{"table": "db.x"}]'])
