@@ -18,6 +18,7 @@ from secor.adapters.kafka.failures import is_fatal
 from secor.adapters.kafka.fetch_pace import FetchPace
 from secor.adapters.kafka.log_ends import LogEnds
 from secor.adapters.kafka.refusals import Refusals
+from secor.adapters.kafka.replicas import RackReplicas
 from secor.adapters.kafka.stalls import StallDetector
 from secor.core.errors import CorruptBatch, RestartPartition, SecorError, TopicRecreated
 from secor.core.model import TopicPartition
@@ -66,6 +67,7 @@ class Fetching:
         stalled: Stalled,
         max_uncompressed: int = MAX_UNCOMPRESSED,
         pass_bytes: int = PASS_BYTES,
+        rack: str = "",
     ) -> None:
         self._client = client
         self._queue = queue
@@ -78,6 +80,8 @@ class Fetching:
         self._refusals = Refusals()
         self._sessions_to_reset: set[Any] = set()
         self._pace = FetchPace(client)
+        self._replicas = RackReplicas(client, rack)
+        insides.report_fetch_failures(client.fetcher, self._unanswered)
 
     def assigned(self, partitions: frozenset[TopicPartition]) -> None:
         """Read nothing of these before they are started.
@@ -160,6 +164,7 @@ class Fetching:
         fetcher = self._client.fetcher
         if not self._pace.is_due(self._client.subscription.assignment):
             return
+        self._replicas.set_rack()
         fetcher.maybe_validate_positions()
         try:
             fetcher.validate_offsets_if_needed()
@@ -275,12 +280,19 @@ class Fetching:
     def _restart(self, topic_partition: TopicPartition) -> None:
         """Fetch from the same offset with nothing left of the earlier tries."""
         key = to_client(topic_partition)
-        self._sessions_to_reset.add(insides.read_replica(self._client.fetcher, key))
+        replica = insides.read_replica(self._client.fetcher, key)
+        self._sessions_to_reset.add(replica)
+        self._unanswered(replica)
         # The client forgets which replica it read: the leader is asked next.
         state = self._client.subscription.assignment[key]
         state.seek(state.position)
         self._pace.brokers_may_differ()
         self._client.cluster.request_update()
+
+    def _unanswered(self, broker: Any) -> None:
+        if self._replicas.left(broker):
+            self._pace.brokers_may_differ()
+            self._pace.busy()
 
     def _why(self, topic_partition: TopicPartition) -> str:
         """Return what is known of why nothing came."""

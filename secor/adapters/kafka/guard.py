@@ -61,7 +61,7 @@ _coordinator: _generation coordinator coordinator_dead ensure_active_group_async
 _coordinator: ensure_coordinator_ready_async need_rejoin poll_heartbeat request_rejoin
 _coordinator: _heartbeat_enabled group_instance_id stable
 _fetcher: _completed_fetches _fetch_futures _nodes_with_pending_fetch_requests _session_handlers
-_fetcher: _select_read_replica _subscriptions config
+_fetcher: _handle_fetch_error _select_read_replica _subscriptions config
 _subscription: assignment subscribed_pattern
 """
 """What the parts of a ``KafkaConsumer`` must have, by the attribute that holds the part.

@@ -228,6 +228,22 @@ def read_replica(fetcher: Any, topic_partition: Any) -> int | None:
     return fetcher._select_read_replica(topic_partition)
 
 
+def set_rack(fetcher: Any, rack: str) -> None:
+    """Set the rack that brokers hear of in the requests that follow."""
+    fetcher.config["client_rack"] = rack
+
+
+def report_fetch_failures(fetcher: Any, report: Callable[[Any], object]) -> None:
+    """Call ``report`` with the broker of each fetch request that fails."""
+    handle = fetcher._handle_fetch_error
+
+    def handle_and_report(node: Any, error: Any) -> None:
+        handle(node, error)
+        report(node)
+
+    fetcher._handle_fetch_error = handle_and_report
+
+
 def forget_asked_nodes(fetcher: Any) -> None:
     """Count no broker as being asked."""
     fetcher._nodes_with_pending_fetch_requests.clear()

@@ -131,6 +131,7 @@ class KafkaSource:
             _warn_of_stall if stalled is None else stalled,
             max_uncompressed,
             pass_bytes,
+            client_rack,
         )
         self._watch = TopicWatch(self.client.cluster, named)
         self._wakeup = WakeupNotifier(self.client.net)

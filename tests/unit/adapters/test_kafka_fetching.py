@@ -24,6 +24,7 @@ from secor.adapters.kafka.fetching import Fetching
 from secor.adapters.kafka.insides import send_fetches, use_records
 from secor.adapters.kafka.log_ends import LogEnds
 from secor.adapters.kafka.metadata_queries import Questions
+from secor.adapters.kafka.replicas import LEADERS_FOR
 from secor.adapters.kafka.stalls import StallDetector
 from secor.core.errors import CorruptBatch, RestartPartition, TopicRecreated
 from secor.core.model import TopicPartition
@@ -40,7 +41,10 @@ class World:
         self.refreshes = 0
         self.leader = 1
         cluster = SimpleNamespace(
-            request_update=self._refresh, leader_for_partition=lambda _: self.leader
+            request_update=self._refresh,
+            leader_for_partition=lambda _: self.leader,
+            is_replica_node=lambda *_: True,
+            leader_epoch_for_partition=lambda _: None,
         )
         manager = SimpleNamespace(_net=None, cluster=cluster)
         self.subscription = SubscriptionState("none")
@@ -66,6 +70,7 @@ class World:
             self.ends,
             StallDetector(15.0),
             lambda *stall: self.stalls.append(stall),
+            rack="zone-b",
         )
         self.fetching.assigned(frozenset({A, B}))
         for tp in (A, B):
@@ -345,3 +350,31 @@ def test_messages_and_starts_end_the_quiet(world: World) -> None:
     world.answer(B, b"", at=5)
     world.events()
     assert config["fetch_max_wait_ms"] == 1000
+
+
+def test_a_replica_that_does_not_answer_is_left_for_its_leader_and_not_asked_for_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader goes on naming it until the controller has noticed."""
+    monkeypatch.setattr(world.fetcher, "_create_fetch_requests", dict)
+    keys = {tp: KafkaTopicPartition(tp.topic, tp.partition) for tp in (A, B)}
+    states = {tp: world.subscription.assignment[key] for tp, key in keys.items()}
+    for tp, replica in ((A, 2), (B, 3)):
+        states[tp].update_preferred_read_replica(replica, time.monotonic() + 300)
+
+    def rack_that_is_named() -> str:
+        asyncio.run(world.fetching.send(lambda _: None))
+        return str(world.fetcher.config["client_rack"])
+
+    assert rack_that_is_named() == "zone-b"
+    world.fetcher._handle_fetch_error(1, kafka_errors.KafkaConnectionError("not a replica"))
+    assert rack_that_is_named() == "zone-b"
+
+    refreshes = world.refreshes
+    world.fetcher._handle_fetch_error(2, kafka_errors.KafkaConnectionError("refused"))
+    assert {tp: state.preferred_read_replica() for tp, state in states.items()} == {A: None, B: 3}
+    assert world.refreshes == refreshes + 1
+    assert rack_that_is_named() == ""
+    later = time.monotonic() + LEADERS_FOR
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert rack_that_is_named() == "zone-b"
