@@ -94,6 +94,9 @@ class _Topics:
     def first_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         return dict.fromkeys(partitions, 0)
 
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return self.ends(partitions)
+
     def ids(self) -> Mapping[str, str | None]:
         return {TOPIC: "topic-id"}
 
