@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
@@ -21,6 +22,8 @@ from secor.core.model import DATA, QUARANTINE
 from secor.core.ports import LogFormat
 from secor.formats import make_format
 from secor.formats.typed.schema import RowSchema
+from secor.parsing.decoders.columns import keep_nulls
+from secor.parsing.decoders.json import JsonDecoder
 from secor.parsing.pipeline import Pipeline
 from secor.wiring.parsers import pipeline_for
 from tests.unit.formats.typed_rows import read, written
@@ -208,3 +211,44 @@ def test_messages_made_of_such_files_have_them(log_format: str) -> None:
     data = file_of(log_format, data_of(parsed_by("json"), [json.dumps(message).encode()]))
     (value,) = read(make_format(log_format), data).column("value").to_pylist()
     assert json.loads(value) == message
+
+
+def written_oddly(chance: random.Random, value: Any) -> str:
+    """Return JSON with white space, names in any case, and escapes that nobody needs."""
+    space = chance.choice(["", "", " ", "\n\t"])
+    if isinstance(value, dict):
+        members = []
+        for name, item in value.items():
+            text = json.dumps(chance.choice([name, name.upper()]))
+            if chance.random() < 0.1:
+                text = f'"\\u{ord(name[0]):04x}{name[1:]}"'
+            members.append(f"{space}{text}{space}:{space}{written_oddly(chance, item)}")
+        return "{" + ",".join(members) + space + "}"
+    if isinstance(value, list):
+        return f"[{','.join(written_oddly(chance, item) for item in value)}{space}]"
+    return json.dumps(value)
+
+
+def odd_value(chance: random.Random, depth: int = 0) -> Any:
+    kind = chance.randrange(8 if depth < 3 else 5)
+    if kind < 2:
+        return None
+    if kind < 5:
+        return chance.choice([1, True, "null", '{"a": null}', "n", "}", 'x"y', "\\", "ü"])
+    if kind == 5:
+        return [odd_value(chance, depth + 1) for _ in range(chance.randrange(3))]
+    names = chance.sample(["flags", "raw", "other", "n"], chance.randrange(4))
+    return {name: odd_value(chance, depth + 1) for name in names}
+
+
+def test_every_message_with_a_null_to_keep_is_found() -> None:
+    chance = random.Random(35)
+    decoder = JsonDecoder(keep_nulls_in=("flags", "raw"))
+    objects = [{"flags": odd_value(chance), "other": odd_value(chance)} for _ in range(2000)]
+    texts = [written_oddly(chance, item) for item in objects]
+    parsed = [json.loads(text) for text in texts]
+    kept = keep_nulls(parsed, frozenset({"flags", "raw"}))
+    expected = [row for row, item in enumerate(parsed) if kept[row] is not item]
+    values = pa.array([text.encode() for text in texts], pa.binary())
+    assert decoder._rows_with_nulls(values).tolist() == expected
+    assert 100 < len(expected) < 1900
