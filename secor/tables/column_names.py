@@ -84,7 +84,8 @@ class ColumnNames:
         for name, sources in self._sources(array.type, kind).items():
             column_path = f"{path}.{name}" if path else name
             if len(sources) > 1:
-                differing = _differing([columns[source] for source in sources])
+                nulls = pa.types.is_map(kind.field(name).type)
+                differing = _differing([columns[source] for source in sources], nulls=nulls)
                 conflicts |= {row: f"{column_path}: {why}" for row, why in differing.items()}
             for child, column in (columns[source] for source in sources):
                 if not is_mixed(child):
@@ -188,15 +189,19 @@ def _first_present(
     return pa.field(name, merged.type), merged
 
 
-def _differing(candidates: list[tuple[pa.Field, pa.Array]]) -> dict[int, str]:
-    """Return the rows in which the columns have more than one value, and why they are bad."""
+def _differing(candidates: list[tuple[pa.Field, pa.Array]], *, nulls: bool) -> dict[int, str]:
+    """Return the rows in which the columns have more than one value, and why they are bad.
+
+    Null members count where ``nulls`` says so: in maps they are entries.
+    """
     present = sum(
         column.is_valid().to_numpy(zero_copy_only=False).astype(int) for _, column in candidates
     )
     rows = np.flatnonzero(present > 1)
     chosen = pa.array(rows)
     texts = [
-        json_texts(unmark(column.take(chosen), source)).to_pylist() for source, column in candidates
+        json_texts(unmark(column.take(chosen), source), nulls=nulls).to_pylist()
+        for source, column in candidates
     ]
     differing = {}
     for row, values in zip(rows.tolist(), zip(*texts, strict=True), strict=True):

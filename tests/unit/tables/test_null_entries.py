@@ -129,3 +129,15 @@ def test_names_in_any_case_and_of_a_name_mapping_keep_them(tmp_path: Path) -> No
     world.write({"id": 1, "FLAGS": {"a": None}}, {"id": 2, "marks": {"b": None, "c": "x"}})
     rows = sorted(world.rows(), key=lambda row: int(row["id"]))
     assert [dict(row["flags"]) for row in rows] == [{"a": None}, {"b": None, "c": "x"}]
+
+
+def test_maps_that_differ_in_a_null_entry_are_two_values_for_one_column(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.flights"}], {"rows": {"case_sensitive": False}})
+    world.catalog.create_table("db.flights", NewTable(SCHEMA))
+    world.write(
+        {"id": 1, "flags": {"a": None}, "FLAGS": {}},
+        {"id": 2, "flags": {"a": None}, "FLAGS": {"a": None}},
+    )
+    assert [dict(row["flags"]) for row in world.rows()] == [{"a": None}]
+    assert len(world.reasons()) == 1
+    assert "have different values for this column" in world.reasons()[0]
