@@ -49,6 +49,8 @@ def plain(array: pa.Array, *, integral: bool = False, nulls: bool = False) -> li
     if pa.types.is_map(kind):
         lists, flat = entries(array)
         keys, items = flat.flatten()
+        if not pa.types.is_string(keys.type) and not pa.types.is_binary(keys.type):
+            keys = keys.cast(pa.string())  # JSON has no other names
         values = plain(items, integral=integral, nulls=nulls)
         pairs = list(zip(plain(keys), values, strict=True))
         return [None if some is None else Entries(some) for some in _pieces(pairs, lists)]

@@ -14,6 +14,7 @@ from secor.formats.typed.fitting import fit_array
 from secor.formats.typed.inference import MAX_FIELDS, final, observe, typed, widen
 from secor.formats.typed.nested_arrays import JSON, children
 from secor.formats.typed.schema import RowSchema
+from secor.formats.typed.to_python import json_texts
 
 MARK = {b"secor.encoding": b"json"}
 
@@ -200,3 +201,19 @@ def test_the_fields_of_a_wide_message_are_taken_apart_once(monkeypatch: pytest.M
     kind, _ = dominance.seen_together([rows])
     assert kind.num_fields == width
     assert len(calls) < width
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "text"),
+    [
+        (pa.int32(), 7, "7"),
+        (pa.uint64(), (1 << 64) - 1, str((1 << 64) - 1)),
+        (pa.bool_(), True, "true"),
+    ],
+)
+def test_keys_of_maps_that_are_not_text_become_text_everywhere(
+    kind: pa.DataType, key: Any, text: str
+) -> None:
+    column = pa.array([[(key, "x")]], pa.map_(kind, pa.string()))
+    assert observe(column).to_pylist() == [[(text, "x")]]
+    assert json_texts(column).to_pylist() == [f'{{"{text}":"x"}}']
