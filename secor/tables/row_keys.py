@@ -21,6 +21,9 @@ RESERVED = frozenset({"_file", "_pos", "_deleted", "_spec_id", "_partition"})
 """Columns that Spark has beside those of an Iceberg table: it merges into none that has its own."""
 
 
+FRAMED = "it has the frame of a schema registry, and only keys in JSON or text are read"
+
+
 def check_key(key: Sequence[str], columns: pa.Schema, where: str) -> None:
     """Raise ``ConfigurationError`` for columns that cannot tell rows apart, or no engine knows."""
     if not key:
@@ -74,9 +77,9 @@ def read_keys(
     keys = chunk.records.column("key").take(pa.array(rows)).to_pylist()
     objects = [_key_object(key, raw) for raw in keys]
     why = f"deletes, and its key does not tell {', '.join(key)}"
-    for row, text in zip(rows.tolist(), objects, strict=True):
+    for row, raw, text in zip(rows.tolist(), keys, objects, strict=True):
         if text is None:
-            changed_rows.bad[row] = why
+            changed_rows.bad[row] = f"{why}: {FRAMED}" if _is_framed(raw) else why
     good = np.array([text is not None for text in objects])
     if not good.any():
         return
@@ -105,10 +108,15 @@ def _key_object(key: Sequence[str], raw: bytes | None) -> bytes | None:
         data = payload if set(data) == {"schema", "payload"} else data
     if isinstance(data, dict):
         return json.dumps(data).encode()
-    if len(key) != 1:
+    if len(key) != 1 or _is_framed(raw):  # as text it would be the key of no row
         return None
     try:
         text = data if isinstance(data, str) else raw.decode()
     except UnicodeDecodeError:
         return None
     return json.dumps({key[0]: text}).encode()
+
+
+def _is_framed(raw: bytes | None) -> bool:
+    """Tell whether a key begins as those of a registry's serialisers do, and no text does."""
+    return raw is not None and raw[:1] in (b"\0", b"\1", b"\3") and len(raw) >= 5

@@ -358,3 +358,14 @@ def test_columns_have_the_types_that_the_schema_around_an_envelope_gives(tmp_pat
     assert pa.types.is_binary(schema.field("raw").type) or pa.types.is_large_binary(
         schema.field("raw").type
     )
+
+
+@pytest.mark.parametrize("frame", [b"\0\0\0\0\7\6", b"\1" + b"0" * 16 + b"\6", b"\3\0" + b"0" * 16])
+def test_a_key_in_the_frame_of_a_registry_is_no_text(tmp_path: Path, frame: bytes) -> None:
+    world = world_of(tmp_path, UPSERT)
+    world.stage({"id": "ann"}, Keyed(frame + b"ann", None))
+    (reason,) = world.reasons()
+    assert reason == (
+        "change: deletes, and its key does not tell id: it has the frame of a schema registry,"
+        " and only keys in JSON or text are read"
+    )
