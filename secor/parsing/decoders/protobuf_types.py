@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from secor.core.errors import ConfigurationError
 from secor.core.variant_json import dumps, schema_field
 from secor.parsing.decoders.columns import (
+    EXACT,
     MAX_DEPTH,
     MOST_FIELDS,
     Undecodable,
@@ -154,9 +155,23 @@ def _each(convert: Convert | None) -> Convert:
     return lambda values: [change(value) for value in values]
 
 
+def _stable(value: Any) -> Any:
+    """Return JSON with sorted names: the order in which a map gives its entries is not stable.
+
+    Numbers of a Struct are doubles, so those without a fraction are written as integers.
+    """
+    if isinstance(value, dict):
+        return {name: _stable(value[name]) for name in sorted(value)}
+    if isinstance(value, list):
+        return [_stable(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and 0 < abs(value) <= EXACT:
+        return int(value)
+    return 0 if isinstance(value, float) and str(value) == "0.0" else value
+
+
 def _whole_text(message: Message) -> str:
     try:
-        return dumps(json_format.MessageToDict(message, preserving_proto_field_name=True))
+        return dumps(_stable(json_format.MessageToDict(message, preserving_proto_field_name=True)))
     except (json_format.Error, ValueError, TypeError) as error:
         raise Undecodable(f"has no JSON: {brief(error)}") from error
 

@@ -94,7 +94,7 @@ def order(shop: Mapping[str, Any]) -> Any:
     made.times.add(seconds=1, nanos=999)
     made.wrapped.value = 0
     made.lasting.FromMicroseconds(1_500_000)
-    made.free.update({"a": [1, None, "x"]})
+    made.free.update({"c": 0.5, "a": [1, None, "x"], "b": {"z": -0.0, "y": 0}})
     return made
 
 
@@ -110,7 +110,7 @@ ROW = {
     "maybe": None,
     "raw": b"\xff",
     "lasting": {"seconds": 1, "nanos": 500_000_000},
-    "free": '{"a":[1.0,null,"x"]}',
+    "free": '{"a":[1,null,"x"],"b":{"y":0,"z":-0.0},"c":0.5}',
     "most": (1 << 64) - 1,
     "times": [datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)],
 }
