@@ -14,7 +14,7 @@ from secor.archive.quarantine.listing import messages, only_table, quarantined
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, of_topic
 from secor.config.model import Config
-from secor.core.errors import ConfigurationError, TableStopped
+from secor.core.errors import ConfigurationError, CorruptFile, TableStopped
 from secor.core.model import TopicPartition
 from secor.core.text import how_many, withheld_text
 from secor.tables.catalog import Table
@@ -59,12 +59,14 @@ class TablesToVerify:
     """What was read of a group's tables.
 
     ``stored`` has the offsets of the rows of those that tell them; ``changed`` are tables
-    whose rows are changed by key; ``silent`` the names of all others.
+    whose rows are changed by key; ``silent`` the names of all others, and ``unreadable`` says why
+    some of these cannot be read.
     """
 
     stored: Stored = field(default_factory=dict)
     changed: dict[str, tuple[Table, GroupRecord]] = field(default_factory=dict)
     silent: set[str] = field(default_factory=set)
+    unreadable: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
 
@@ -153,6 +155,7 @@ def verify_tables(config: Config, topics: tuple[str, ...], *, as_json: bool) -> 
         staged = group.staged()
         loaded, stopped = _load(group, staged, {it.topic for it in partitions})
         tables = _read_tables(group, loaded)
+        stopped |= tables.unreadable
         tables.silent |= stopped.keys()
         verified = Verified(len(partitions), stopped=stopped, remarks=tables.remarks)
         waiting = _waiting(loaded, staged)
@@ -293,8 +296,10 @@ def _read_tables(group: TableGroup, loaded: Loaded) -> TablesToVerify:
             try:
                 tables.stored[name] = offsets_of(group.catalog.scan(table, branch, COLUMNS))
                 continue
-            except ConfigurationError as error:
-                why = f"not compared: {error}"
+            except (ConfigurationError, CorruptFile) as error:
+                tables.silent.add(name)
+                tables.unreadable[name] = f"{error} ({_rows(table, group)} rows)"
+                continue
         tables.silent.add(name)
         tables.remarks.append(f"{name}: {_rows(table, group)} rows, {why}")
     return tables

@@ -169,26 +169,55 @@ def blocks_of_file(
 
     ``largest`` bounds the bytes of a block.  Raises as ``rows_of_file``.
     """
+    _, blocks = open_file(file, largest)
+    yield from blocks
+
+
+def open_file(
+    file: BinaryIO, largest: int = LARGEST_BLOCK, *, logical: bool = True
+) -> tuple[Any, Iterator[tuple[Any, Iterator[Any]]]]:
+    """Return the schema of an Avro file, as JSON has it, and its blocks as ``blocks_of_file`` does.
+
+    Without ``logical`` types the rows have what is written: times as integers, decimals as bytes.
+    Raises as ``rows_of_file``.
+    """
     source = _Bounded(file, largest)
     header: Any = fastavro.schemaless_reader(cast("BinaryIO", source), _HEADER)
     meta = {name: value.decode() for name, value in header["meta"].items()}
     unpack = _UNPACK.get(meta.get("avro.codec", "null"))
     if unpack is None:
         raise ValueError(f"the codec {meta['avro.codec']} is not known")
-    schema = fastavro.parse_schema(json.loads(meta["avro.schema"]))
+    written = json.loads(meta["avro.schema"])
+    schema = fastavro.parse_schema(written if logical else _without_logical_types(written))
     look = SchemaLook(schema)
     if look.least_size == 0:
         raise ValueError("rows without bytes may claim to be any number")
     # The compiled reader overflows the C stack on data that nests without end.
     read = fastavro._read_py.schemaless_reader if look.recursive else fastavro.schemaless_reader
-    while (count := source.varint()) is not None:
-        size = source.varint()
-        data = unpack(source.exactly(size or 0), largest)
-        if source.exactly(_SYNC) != header["sync"]:
-            raise ValueError("a block does not end with the file's marker")
-        if len(data) > largest:
-            raise _too_large(largest)
-        yield schema, _rows(io.BytesIO(data), count, schema, read)
+
+    def blocks() -> Iterator[tuple[Any, Iterator[Any]]]:
+        while (count := source.varint()) is not None:
+            size = source.varint()
+            data = unpack(source.exactly(size or 0), largest)
+            if source.exactly(_SYNC) != header["sync"]:
+                raise ValueError("a block does not end with the file's marker")
+            if len(data) > largest:
+                raise _too_large(largest)
+            yield schema, _rows(io.BytesIO(data), count, schema, read)
+
+    return written, blocks()
+
+
+def _without_logical_types(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_logical_types(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: _without_logical_types(value)
+        for name, value in schema.items()
+        if name != "logicalType"
+    }
 
 
 def _rows(data: io.BytesIO, count: int, schema: Any, read: Callable[..., Any]) -> Iterator[Any]:

@@ -21,10 +21,12 @@ from pyiceberg.table.update import (
 
 from secor.adapters.iceberg.appending import AppendedSnapshot
 from secor.adapters.iceberg.catalog import IcebergTables, describe, library_table_of
+from secor.adapters.iceberg.data_file_rows import scan_rows
 from secor.adapters.iceberg.failures import translated
 from secor.adapters.iceberg.manifest_trials import refused_files, try_empty_snapshot
 from secor.core.errors import (
     ConfigurationError,
+    CorruptFile,
     FilesRefused,
     NotFound,
     OutcomeUnknown,
@@ -170,15 +172,24 @@ class IcebergCatalog(IcebergTables):
     def scan(self, table: Table, branch: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Give some columns of all rows that a reader of a branch sees.
 
-        Raises ``Unavailable``, ``AccessDenied``.
+        Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError`` for what cannot be read,
+        ``CorruptFile`` for a file that is missing or damaged.
         """
         library_table = library_table_of(table)
         head = table.head(branch)
         if head is None:
             return
         with translated(f"table {table.identifier}: it cannot be read"):
-            scan = library_table.scan(snapshot_id=head.snapshot_id, selected_fields=tuple(columns))
-            yield from scan.to_arrow_batch_reader()
+            try:
+                yield from scan_rows(library_table, head.snapshot_id, columns)
+            except FileNotFoundError as error:
+                raise CorruptFile(
+                    f"table {table.identifier}: a file of its snapshot is missing: {error}"
+                ) from error
+            except CorruptFile as error:
+                raise CorruptFile(
+                    f"table {table.identifier}: it cannot be read: {error}"
+                ) from error
 
     def data_files(self, table: Table) -> Iterator[str]:
         """Give the paths of the data files in all snapshots that a table still has.
