@@ -13,6 +13,7 @@ import numpy as np
 from secor.archive.quarantine.listing import messages, only_table, quarantined
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, of_topic
+from secor.cli.verify_metadata import ComparedMetadata, compare_metadata
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, CorruptFile, TableStopped
 from secor.core.model import TopicPartition
@@ -84,13 +85,14 @@ class Verified:
 
     ``stopped`` says of tables why they are not compared; ``quarantined`` counts messages;
     ``unknown`` ones may be in tables that do not tell; ``withheld`` counts offsets behind open
-    transactions.
+    transactions; ``metadata`` is that of files.
     """
 
     partitions: int
     stopped: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     states: list[TableState] = field(default_factory=list)
+    metadata: list[ComparedMetadata] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     quarantined: dict[TopicPartition, int] = field(default_factory=dict)
     withheld: dict[TopicPartition, int] = field(default_factory=dict)
@@ -102,7 +104,8 @@ class Verified:
     def wrong(self) -> int:
         """How many findings there are."""
         of_tables = sum(sum(state.wrong.values()) + state.unfit for state in self.states)
-        return len(self.stopped) + len(self.findings) + of_tables
+        of_files = sum(compared.findings for compared in self.metadata)
+        return len(self.stopped) + len(self.findings) + of_tables + of_files
 
     @property
     def exit_code(self) -> Exit:
@@ -114,18 +117,22 @@ class Verified:
         """Print all of it."""
         if as_json:
             listed = [*self.stopped.values(), *map(str, self.findings)]
-            states = [state.as_json() for state in self.states]
-            data = {"compared": self.compared, "findings": listed, "remarks": self.remarks}
-            by_partition = {
+            data = {
+                "compared": self.compared,
+                "findings": listed,
+                "remarks": self.remarks,
                 "quarantined": {str(key): count for key, count in self.quarantined.items()},
                 "withheld": {str(key): count for key, count in self.withheld.items()},
+                "states": [state.as_json() for state in self.states],
+                "metadata": [compared.as_json() for compared in self.metadata],
             }
-            click.echo(json.dumps({**data, **by_partition, "states": states}, indent=2))
+            click.echo(json.dumps(data, indent=2))
             return
         for line in [
             *(f"not compared: {why}" for why in self.stopped.values()),
             *(str(finding) for finding in self.findings),
             *(line for state in self.states for line in state.lines(LINES)),
+            *(line for compared in self.metadata for line in compared.lines()),
             *self.remarks,
             *(f"{key}: {count:,} in quarantine" for key, count in self.quarantined.items()),
             *(state.remark for state in self.states),
@@ -145,8 +152,13 @@ class Verified:
         click.echo(f"{how_many(self.compared, 'message')} of {where} compared: {verdict}")
 
 
-def verify_tables(config: Config, topics: tuple[str, ...], *, as_json: bool) -> int:
-    """Compare tables and quarantine with the log; print what is wrong.  Returns the exit code."""
+def verify_tables(
+    config: Config, topics: tuple[str, ...], *, rows_only: bool, as_json: bool
+) -> int:
+    """Compare tables and quarantine with the log, and metadata with files unless ``rows_only``.
+
+    Prints what is wrong.  Returns the exit code.
+    """
     from secor.wiring.clients import open_reader
     from secor.wiring.table_group import open_table_group
 
@@ -168,6 +180,9 @@ def verify_tables(config: Config, topics: tuple[str, ...], *, as_json: bool) -> 
             _compare_partition(verified, group, reader, tables, key, bounds[key])
         if not verified.compared:
             verified.nothing = _why_nothing(reader, partitions, verified.withheld)
+        if not rows_only:
+            present = {name: table for name, (table, _) in loaded.items()}
+            verified.metadata += compare_metadata(group, present, tables.unreadable)
         if tables.changed:
             verified.states += _compare_states(group, reader, tables)
     verified.print(as_json=as_json)

@@ -141,8 +141,8 @@ class FilterCheck:
                     self.unfound.append(
                         f"{table.identifier}: {self.engine} does not find the row with"
                         f" {filter_.conditions[0]} that {filter_.file or 'a file'} holds: what the"
-                        " table or the file records of its values hides it; let Spark rewrite the"
-                        " file (rewrite_data_files)"
+                        " table or the file records of its values hides it; 'secor tables repair'"
+                        " records it anew, or let Spark rewrite the file (rewrite_data_files)"
                     )
 
     def _filters(self, reader: TableReader, table: Table, branch: str) -> Iterator[Filter]:

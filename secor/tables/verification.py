@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,47 @@ class Finding:
         where = f" in {self.table}" if self.table is not None else " in every table"
         messages = how_many(self.count, "message")
         return f"{self.topic_partition}: {self.kind}{where}: [{self.start}, {self.end}), {messages}"
+
+
+REPAIR = "'secor tables repair' records what is there"
+
+
+@dataclass(frozen=True, slots=True)
+class WrongMetadata:
+    """One promise of a table's metadata that its file does not keep.
+
+    ``column`` is empty for what is recorded of the whole file; ``cure`` says what to do.
+    """
+
+    path: str
+    column: str
+    what: str
+    recorded: str
+    found: str
+    cure: str = REPAIR
+
+    def __str__(self) -> str:
+        where = f"{self.path}: " + (f"column {self.column}: " if self.column else "")
+        return (
+            f"{where}the recorded {self.what} is {self.recorded}, the file has {self.found};"
+            f" readers may pass over rows: {self.cure}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedFile:
+    """One file of a table, or a manifest, compared with its metadata.
+
+    ``damage`` says why it cannot be read.  ``corrections`` are what is to be recorded instead, by
+    the names of the library's data file; None where nothing can be corrected without new files.
+    """
+
+    path: str
+    records: int = 0
+    wrong: tuple[WrongMetadata, ...] = ()
+    remarks: tuple[str, ...] = ()
+    damage: str | None = None
+    corrections: Mapping[str, Any] | None = None
 
 
 def offsets_of(batches: Iterable[pa.RecordBatch]) -> dict[TopicPartition, Offsets]:

@@ -118,6 +118,11 @@ class AppendedSnapshot:
             )
         added = [self.write_added(spec, of_spec) for spec, of_spec in sorted(by_spec.items())]
         manifests = self._merge([*added, *self._existing()])
+        summary = self._summary(list(itertools.chain(*by_spec.values())), properties)
+        return self._snapshot(manifests, summary)
+
+    def _snapshot(self, manifests: Sequence[ManifestFile], summary: Summary) -> Snapshot:
+        """Write the manifest list."""
         sequence = self._metadata.next_sequence_number()
         location = self._new_location(f"snap-{self.snapshot_id}-0-{self._uuid}.avro")
         with write_manifest_list(
@@ -128,13 +133,13 @@ class AppendedSnapshot:
             sequence_number=sequence,
             avro_compression=self._codec,
         ) as writer:
-            writer.add_manifests(manifests)
+            writer.add_manifests(list(manifests))
         return Snapshot(
             snapshot_id=self.snapshot_id,
             parent_snapshot_id=self._base.snapshot_id if self._base is not None else None,
             manifest_list=location,
             sequence_number=sequence,
-            summary=self._summary(list(itertools.chain(*by_spec.values())), properties),
+            summary=summary,
             schema_id=self._metadata.current_schema_id,
         )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyiceberg.table import Table as LibraryTable
@@ -21,9 +22,11 @@ from pyiceberg.table.update import (
 
 from secor.adapters.iceberg.appending import AppendedSnapshot
 from secor.adapters.iceberg.catalog import IcebergTables, describe, library_table_of
+from secor.adapters.iceberg.correcting import CorrectedSnapshot, Corrections
 from secor.adapters.iceberg.data_file_rows import scan_rows
 from secor.adapters.iceberg.failures import translated
 from secor.adapters.iceberg.manifest_trials import refused_files, try_empty_snapshot
+from secor.adapters.iceberg.metadata_comparison import Parallel, compare_files
 from secor.core.errors import (
     ConfigurationError,
     CorruptFile,
@@ -35,6 +38,9 @@ from secor.core.errors import (
 )
 from secor.tables.catalog import MAIN, NEWEST_FORMAT, CommitResult, Outcome, Table, TableCommit
 from secor.tables.manifest import TableFiles
+from secor.tables.verification import ComparedFile
+
+NewSnapshot = TypeVar("NewSnapshot", bound=AppendedSnapshot)
 
 
 class Publication:
@@ -52,21 +58,41 @@ class Publication:
 
         Raises ``Unavailable``, ``AccessDenied``, ``FilesRefused``: nothing is left behind.
         """
+        try:
+            self._put_on_top(
+                AppendedSnapshot, lambda snapshot: snapshot.write(files, dict(self.commit.summary))
+            )
+        except ConfigurationError as error:
+            raise FilesRefused(str(error)) from error
+
+    def correct(self, corrections: Corrections) -> bool:
+        """Put a snapshot with corrected metadata on top of the head; False where all is right.
+
+        Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``: nothing is left behind.
+        """
+        return self._put_on_top(CorrectedSnapshot, lambda snapshot: snapshot.correct(corrections))
+
+    def _put_on_top(
+        self,
+        begin: Callable[[LibraryTable, int | None], NewSnapshot],
+        write: Callable[[NewSnapshot], LibrarySnapshot | None],
+    ) -> bool:
         where = ".".join(self.table.name())
         try:
             with translated(f"table {where}: its manifests cannot be written"):
-                snapshot = AppendedSnapshot(self.table, self._head)
+                snapshot = begin(self.table, self._head)
                 try:
-                    added = snapshot.write(files, dict(self.commit.summary))
+                    added = write(snapshot)
                 finally:
                     self.written += snapshot.written
-        except SecorError as error:
+        except SecorError:
             self.discard()
-            if isinstance(error, ConfigurationError):
-                raise FilesRefused(str(error)) from error
             raise
+        if added is None:
+            return False
         self._added.append(added)
         self._head = added.snapshot_id
+        return True
 
     def discard(self) -> None:
         """Delete what this attempt wrote, as far as that is possible."""
@@ -95,7 +121,7 @@ class Publication:
                 max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
                 min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
             ),
-            SetPropertiesUpdate(updates=dict(commit.properties)),
+            *([SetPropertiesUpdate(updates=dict(commit.properties))] if commit.properties else []),
         )
 
     def requirements(self) -> tuple[TableRequirement, ...]:
@@ -179,17 +205,36 @@ class IcebergCatalog(IcebergTables):
         head = table.head(branch)
         if head is None:
             return
-        with translated(f"table {table.identifier}: it cannot be read"):
-            try:
-                yield from scan_rows(library_table, head.snapshot_id, columns)
-            except FileNotFoundError as error:
-                raise CorruptFile(
-                    f"table {table.identifier}: a file of its snapshot is missing: {error}"
-                ) from error
-            except CorruptFile as error:
-                raise CorruptFile(
-                    f"table {table.identifier}: it cannot be read: {error}"
-                ) from error
+        with _reading(table):
+            yield from scan_rows(library_table, head.snapshot_id, columns)
+
+    def compare_files(
+        self, table: Table, branch: str, parallel: Parallel[Any, Any]
+    ) -> Iterator[ComparedFile]:
+        """Compare the recorded metadata of all files of a branch with the files.
+
+        Reads all values, several files side by side as ``parallel`` maps them.  Raises as ``scan``.
+        """
+        head = table.head(branch)
+        if head is None:
+            return
+        with _reading(table):
+            yield from compare_files(library_table_of(table), head.snapshot_id, parallel)
+
+    def correct(self, table: Table, branch: str, corrections: Corrections) -> CommitResult | None:
+        """Try once to record anew what ``compare_files`` found wrong; None where all is right.
+
+        Files that the branch no longer has are passed over.  Raises ``Unavailable``,
+        ``AccessDenied``, ``ConfigurationError``.
+        """
+        head = table.head(branch)
+        if head is None:
+            return None
+        commit = TableCommit(base=head.snapshot_id, files=(), branch=branch)
+        publication = Publication(library_table_of(table), commit, head.snapshot_id)
+        if not publication.correct(corrections):
+            return None
+        return self._publish(publication)
 
     def data_files(self, table: Table) -> Iterator[str]:
         """Give the paths of the data files in all snapshots that a table still has.
@@ -242,3 +287,13 @@ class IcebergCatalog(IcebergTables):
             present.metadata.snapshot_by_id(snapshot_id) is not None
             for snapshot_id in publication.added
         )
+
+
+@contextmanager
+def _reading(table: Table) -> Iterator[None]:
+    where = f"table {table.identifier}: it cannot be read"
+    with translated(where):
+        try:
+            yield
+        except (FileNotFoundError, CorruptFile) as error:
+            raise CorruptFile(f"{where}: {error}") from error

@@ -106,9 +106,8 @@ def _parquet(stream: BinaryIO, mapping: NameMapping | None) -> FileRows:
 
 def _start_of_group(group: pq.RowGroupMetaData) -> int:
     first = group.column(0)
-    if first.has_dictionary_page:
-        return int(min(first.data_page_offset, first.dictionary_page_offset))
-    return int(first.data_page_offset)
+    data, dictionary = int(first.data_page_offset), int(first.dictionary_page_offset or 0)
+    return dictionary if 0 < dictionary < data else data
 
 
 def _orc(stream: BinaryIO, mapping: NameMapping | None) -> FileRows:
@@ -288,13 +287,12 @@ def naming_damage(io: FileIO, file: DataFile) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise CorruptFile(
-            f"{file.file_path}: a file of its snapshot is missing: {error}"
-        ) from error
+        raise CorruptFile(f"a file of its snapshot is missing: {error}") from error
     except _READ_ERRORS as error:
         if isinstance(error, OSError) and not _has_bytes(io, file.file_path):
             raise
-        raise CorruptFile(f"{file.file_path}: not a whole {file.file_format}: {error}") from error
+        what = f"{file.file_path} ({file.file_format.value.lower()})"
+        raise CorruptFile(f"{what}: {error}") from error
 
 
 def _has_bytes(io: FileIO, path: str) -> bool:

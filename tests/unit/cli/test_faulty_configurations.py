@@ -51,6 +51,7 @@ TABLE_COMMANDS = [
     ("tables", "replay", "{c}", "db.t"),
     ("tables", "expire", "{c}"),
     ("tables", "maintain", "{c}", "db.t"),
+    ("tables", "repair", "{c}", "db.t"),
     ("verify", "{c}"),
     ("quarantine", "ls", "{c}"),
     ("offsets", "show", "{c}"),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from secor.cli import verify
 from secor.cli.exit_codes import Exit
-from tests.unit.cli.verifying_world import VerifyingWorld
+from secor.core.errors import ConfigurationError
+from tests.unit.cli.verifying_world import VerifyingWorld, with_wrong_bounds
 
 TABLE = {"table": "db.flights", "auto_create": True}
 
@@ -60,3 +64,49 @@ def test_a_file_that_is_missing_is_a_finding(
     code, text = world.verify()
     assert code == Exit.DIFFERENT
     assert "a file of its snapshot is missing" in text
+
+
+def test_bounds_that_hide_rows_are_findings_though_each_row_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = VerifyingWorld(tmp_path, [TABLE], monkeypatch)
+    with monkeypatch.context() as older:
+        with_wrong_bounds(older)
+        world.write({"id": 1, "name": "a"}, {"id": 2, "name": "b"})
+    world.write({"id": 3, "name": "c"}, {"id": 4, "name": "d"})
+    table = world.worker.catalog.library.load_table("db.flights")
+    assert table.scan("id = 2").to_arrow().num_rows == 0
+    code, text = world.verify()
+    assert code == Exit.DIFFERENT
+    of_name = "column name: the recorded upper bound is 'a', the file has greatest value 'b'"
+    assert of_name in text
+    assert "db.flights: metadata compared with the values of 4 rows in 2 files" in text
+    assert text.splitlines()[-1].endswith("compared: 3 findings")  # id, name and _offset
+    code, text = world.verify("--json")
+    assert code == Exit.DIFFERENT
+    (of_table,) = json.loads(text)["metadata"]
+    assert (of_table["table"], of_table["files"], of_table["rows"]) == ("db.flights", 2, 4)
+    assert {wrong["column"] for wrong in of_table["wrong"]} == {"id", "name", "_offset"}
+    assert world.verify("--rows-only")[0] == Exit.OK
+
+
+def test_metadata_is_compared_of_tables_whose_rows_tell_no_offsets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = VerifyingWorld(tmp_path, [TABLE], monkeypatch, metadata_columns=[])
+    with_wrong_bounds(monkeypatch)
+    world.write({"id": 1}, {"id": 2})
+    code, text = world.verify()
+    assert code == Exit.DIFFERENT
+    assert "column id: the recorded upper bound is 1, the file has greatest value 2" in text
+
+
+def test_rows_only_is_refused_for_groups_without_tables() -> None:
+    config = Path(__file__).parents[3] / "config" / "backup.toml"
+    with pytest.raises(ConfigurationError, match="has no tables: take --rows-only away"):
+        CliRunner().invoke(
+            verify.command,
+            [str(config), "--rows-only"],
+            standalone_mode=False,
+            catch_exceptions=False,
+        )

@@ -1,19 +1,22 @@
-"""``secor verify`` of a table group, over a log in memory and tables in a directory."""
+"""Commands of a table group, such as ``secor verify``, over a log in memory and local tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from secor.cli import verify
+from secor.adapters.iceberg import appending
+from secor.cli import tables_repair, verify
 from secor.core.model import Chunk, Entry, LogRange, TopicPartition
+from secor.tables.manifest import Statistics
 from secor.wiring import clients, table_group
 from secor.wiring.table_group import TableGroup
 from tests.unit.tables.committing_world import CommittingWorld
@@ -40,6 +43,7 @@ class VerifyingWorld:
         monkeypatch.setattr(table_group, "open_table_group", self._opened(self._group))
         monkeypatch.setattr(clients, "open_reader", self._opened(lambda: self))
         monkeypatch.setattr(verify, "load", lambda *_: self.worker.config)
+        monkeypatch.setattr(tables_repair, "load_tables", lambda *_: self.worker.config)
 
     @staticmethod
     def _opened(make: Callable[[], object]) -> Callable[..., Any]:
@@ -53,7 +57,8 @@ class VerifyingWorld:
         topics = SimpleNamespace(
             partitions=lambda: frozenset([FLIGHTS]),
             ids=lambda: {"flights": "topic-id"},
-            ends=lambda keys: dict.fromkeys(keys, len(self.messages)),
+            ends=self._ends,
+            high_watermarks=self._ends,
         )
         return TableGroup(
             config=self.worker.config,
@@ -68,6 +73,9 @@ class VerifyingWorld:
             threads=ThreadPoolExecutor(1),
         )
 
+    def _ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, len(self.messages))
+
     def write(self, *messages: object) -> None:
         """Append messages to the log, and commit them to the tables."""
         self.messages += messages
@@ -81,10 +89,18 @@ class VerifyingWorld:
 
     def verify(self, *options: str) -> tuple[int, str]:
         """Run the command; return its exit code and what it printed."""
-        result = CliRunner().invoke(verify.command, ["g.toml", *options], standalone_mode=False)
+        return self._run(verify.command, options)
+
+    def repair(self, *options: str) -> tuple[int, str]:
+        """Run ``secor tables repair``; return its exit code and what it printed."""
+        return self._run(tables_repair.repair, options)
+
+    @staticmethod
+    def _run(command: click.Command, options: Sequence[str]) -> tuple[int, str]:
+        result = CliRunner().invoke(command, ["g.toml", *options], standalone_mode=False)
         if result.exception is not None:
             raise result.exception
-        return int(result.return_value), result.output
+        return int(result.return_value or 0), result.output
 
     def read(self, topic_partition: TopicPartition, *bounds: int) -> Any:
         """Return the entry of the ledger, or messages of the log: this is both."""
@@ -101,3 +117,14 @@ class VerifyingWorld:
     def partitions(self, topic: str) -> list[TopicPartition]:
         """Return the only topic partition."""
         return [FLIGHTS] if topic == "flights" else []
+
+
+def with_wrong_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let files be committed as an older writer did: with the bounds of the first row alone."""
+    recorded = appending._statistics
+
+    def statistics(of_file: Statistics) -> dict[str, Any]:
+        arguments = recorded(of_file)
+        return {**arguments, "upper_bounds": arguments["lower_bounds"]}
+
+    monkeypatch.setattr(appending, "_statistics", statistics)
