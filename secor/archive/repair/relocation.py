@@ -120,7 +120,7 @@ def plan_relocation(
         )
     lost = tuple(key for key in kept if target.needs_topics and not exists(key))
     entries = {key: kept[key].entry for key in kept if key not in lost}
-    _refuse_entries(target, entries)
+    _refuse_entries((source, target), entries)
     alone = [key for key in other if key not in kept]
     _refuse_alone(here, there, [key for key in alone if exists(key)])
     reopened = {key: other[key].entry for key in alone if other[key].relocation is not None}
@@ -170,8 +170,10 @@ def _refuse_records(
     )
 
 
-def _refuse_entries(target: MovableLedger, entries: Mapping[TopicPartition, Entry]) -> None:
-    """Raise for entries that cannot be carried over as they are."""
+def _refuse_entries(
+    ledgers: tuple[MovableLedger, MovableLedger], entries: Mapping[TopicPartition, Entry]
+) -> None:
+    """Raise for entries that cannot be carried over as they are, or closed where they are."""
     longest = Relocation(_FROM, "x" * 200, "x" * 40, "x" * 20, "x" * 100)
     for topic_partition, entry in entries.items():
         if entry.committed is None:
@@ -180,11 +182,12 @@ def _refuse_entries(target: MovableLedger, entries: Mapping[TopicPartition, Entr
                 " 'secor offsets set' in OLD first"
             )
         try:
-            target.check(topic_partition, entry, longest)
+            for ledger in ledgers:
+                ledger.check(topic_partition, entry, longest)
         except StopPartition as error:
             raise ConfigurationError(
-                f"{topic_partition}: its open intent is too long for the new ledger: start a"
-                " process with OLD until 'secor offsets show' has no intent there, stop it, then"
+                f"{topic_partition}: its open intent is too long to be moved: start a process"
+                " with OLD until 'secor offsets show' has no intent there, stop it, then"
                 f" say this again ({error})"
             ) from error
 

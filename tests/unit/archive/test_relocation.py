@@ -258,8 +258,13 @@ def test_what_cannot_be_kept_is_refused_before_anything_is_written() -> None:
                 raise StopPartition("takes 5000 characters")
 
     source, _ = ledgers(("zookeeper", "kafka"))
+    small = Small("kafka", "new")
     with pytest.raises(ConfigurationError, match=r"clicks/1: its open intent is too long .*5000"):
-        planned(source, Small("kafka", "new"))
+        planned(source, small)
+    # The record has to fit beside the intent in the old ledger, too.
+    small.put(SECOND, ENTRIES[SECOND])
+    with pytest.raises(ConfigurationError, match=r"clicks/1: its open intent is too long .*5000"):
+        planned(small, FakeMovableLedger("zookeeper", "other"))
     source.put(FIRST, Entry(None, INTENT))
     with pytest.raises(ConfigurationError, match=r"clicks/0: an intent is open without"):
         planned(source, FakeMovableLedger("kafka", "new"))
