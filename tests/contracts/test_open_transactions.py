@@ -16,7 +16,7 @@ from secor.adapters.kafka.transactions import KafkaTransactions
 from secor.core.model import OpenTransaction, TopicPartition
 from secor.core.transactions import IdentityAnswer, ProducerIdentity
 from secor.sandbox.kafka import NODE_ID
-from tests.contracts.kafka_group import Broker
+from tests.contracts.kafka_group import Broker, Receiver
 from tests.integration.daemons import wait_until
 
 if TYPE_CHECKING:
@@ -121,6 +121,26 @@ def test_both_ends_of_a_log_and_the_transaction_between_them(
     wait_until(lambda: reader.log_range(where).end == 2 + COUNT, "the marker")
     assert reader.log_range(where).withheld == 0
     assert reader.open_transactions([where]) == {}
+
+
+def test_reading_may_begin_between_both_ends_and_waits_there(broker: Broker) -> None:
+    """Java Secor and Kafka's own tools commit beyond the last stable offset."""
+    topic = broker.topic()
+    where = TopicPartition(topic, 0)
+    sent = [b"%d" % number for number in range(10)]
+    with (
+        broker.open_transaction(topic, sent, broker.name("writer")) as producer,
+        closing(broker.source(broker.name("group"), [topic])) as source,
+    ):
+        assert source.log_range(where).last == len(sent)
+        got = Receiver(source, begin=6)
+        got.until(lambda: source.withheld(where) is not None)
+        got.for_a_while(1.0)
+        assert (got.failures, got.values[where], source.known_end(where)) == ([], [], 0)
+        producer.commit_transaction()
+        got.until(lambda: got.reached.get(where) == len(sent) + 1)
+        assert (got.failures, got.values[where]) == ([], sent[6:])
+        assert source.withheld(where) is None
 
 
 def test_a_transaction_that_its_coordinator_does_not_have_is_hanging(
