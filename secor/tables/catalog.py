@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from secor.core.errors import UnsupportedTable
+from secor.core.errors import ConfigurationError, UnsupportedTable
 from secor.tables.manifest import TableFiles
 
 MAIN = "main"
@@ -80,8 +80,17 @@ class Table:
         return self.specs[self.spec_id]
 
     def head(self, branch: str = MAIN) -> Snapshot | None:
-        """Return the newest snapshot of a branch, None if it has none."""
+        """Return the newest snapshot of a branch, None if it has none.
+
+        Raises ``ConfigurationError`` where the metadata lack it.
+        """
         snapshot_id = self.refs.get(branch)
+        if snapshot_id is not None and snapshot_id not in self.snapshots:
+            raise ConfigurationError(
+                f"table {self.identifier}: its metadata lack the snapshot {snapshot_id}, which the"
+                f" branch {branch} names: set the branch to another snapshot, or let the catalog"
+                " go back to earlier metadata"
+            )
         return None if snapshot_id is None else self.snapshots[snapshot_id]
 
 

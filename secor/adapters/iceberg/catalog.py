@@ -152,19 +152,8 @@ def library_table_of(table: Table) -> LibraryTable:
 
 
 def describe(identifier: str, table: LibraryTable) -> Table:
-    """Return a plain description.
-
-    Raises ``ConfigurationError`` for metadata that contradict themselves.
-    """
+    """Return a plain description."""
     metadata = table.metadata
-    snapshots = _snapshots(metadata)
-    for name, ref in metadata.refs.items():
-        if ref.snapshot_id not in snapshots:
-            raise ConfigurationError(
-                f"table {identifier}: its metadata lack the snapshot {ref.snapshot_id}, which"
-                f" {name} names: restore {table.metadata_location} or set {name} to another"
-                " snapshot"
-            )
     schemas = {schema.schema_id: arrow_schema(schema, identifier) for schema in metadata.schemas}
     return Table(
         identifier=identifier,
@@ -177,7 +166,7 @@ def describe(identifier: str, table: LibraryTable) -> Table:
         specs=MappingProxyType({spec.spec_id: _fields(spec) for spec in metadata.partition_specs}),
         properties=MappingProxyType(dict(metadata.properties)),
         refs=MappingProxyType({name: ref.snapshot_id for name, ref in metadata.refs.items()}),
-        snapshots=MappingProxyType(snapshots),
+        snapshots=MappingProxyType(_snapshots(metadata)),
         key=tuple(sorted(metadata.schema().identifier_field_names())),
         handle=table,
     )
