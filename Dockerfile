@@ -13,7 +13,7 @@ ARG PYTHON=3.12
 ARG DIGEST=
 
 FROM python:${PYTHON}-slim${DIGEST:+@${DIGEST}} AS build
-# Optional parts of setup.py, with commas: parsers, clouds, spark, zookeeper-sasl.
+# Optional parts of setup.py, with commas: parsers, protobuf, clouds, spark, zookeeper-sasl.
 ARG EXTRAS=parsers
 # For the compiled parts of secor.wire and its formats; without them numpy does their work, more slowly.
 RUN apt-get update \

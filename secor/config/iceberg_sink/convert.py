@@ -26,6 +26,12 @@ _BY_REGISTRY = {
     "io.confluent.connect.protobuf.ProtobufConverter": "protobuf",
 }
 _REGISTRY = "value.converter.schema.registry."
+_AWS = "com.amazonaws.services.schemaregistry.kafkaconnect"
+_BY_GLUE = {
+    f"{_AWS}.AWSKafkaAvroConverter": "avro",
+    f"{_AWS}.jsonschema.JsonSchemaConverter": "json",
+    f"{_AWS}.protobuf.ProtobufSchemaConverter": "protobuf",
+}
 
 _TRANSFORM = re.compile(r"transforms\..+\.type")
 
@@ -139,6 +145,16 @@ def _parser(draft: Draft) -> None:
         draft.set("parser.decoder", _BY_REGISTRY[converter], "value.converter")
         draft.set("parser.framing", "confluent", "value.converter")
         _registry(draft)
+    elif converter in _BY_GLUE:
+        draft.set("parser.decoder", _BY_GLUE[converter], "value.converter")
+        draft.set("parser.framing", "glue", "value.converter")
+        region, endpoint = (f"value.converter.{name}" for name in ("region", "endpoint"))
+        if draft.value(endpoint):
+            draft.copy("parser.registry_url", endpoint)
+        else:
+            address = f"https://glue.{draft.value(region)}.amazonaws.com"
+            draft.copy("parser.registry_url", region, address)
+        draft.unneeded("the address has the region", region)
     else:
         draft.unsupported("write [parser] by hand: docs/parsing.md", "value.converter")
         draft.set("parser.decoder", "json")

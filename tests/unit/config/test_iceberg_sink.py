@@ -145,6 +145,32 @@ def test_a_converter_of_confluent_is_a_decoder_with_its_registry(
     assert outcomes["value.converter.enhanced.avro.schema.support"] is Outcome.UNSUPPORTED
 
 
+@pytest.mark.parametrize(
+    ("converter", "decoder"),
+    [
+        ("AWSKafkaAvroConverter", "avro"),
+        ("jsonschema.JsonSchemaConverter", "json"),
+        ("protobuf.ProtobufSchemaConverter", "protobuf"),
+    ],
+)
+def test_a_converter_of_glue_is_a_decoder_with_its_registry(
+    converter: str, decoder: str, tmp_path: Path
+) -> None:
+    name = f"com.amazonaws.services.schemaregistry.kafkaconnect.{converter}"
+    more = {"value.converter": name, "value.converter.region": "eu-west-1"}
+    config, draft = imported(tmp_path, more)
+    expected = {"decoder": decoder, "framing": "glue"}
+    assert config["parser"] == {
+        **expected,
+        "registry_url": "https://glue.eu-west-1.amazonaws.com",
+    }
+    assert draft.outcomes["value.converter.region"][0] is Outcome.MAPPED
+    own = {"value.converter.endpoint": "https://vpce-1.glue.eu-west-1.vpce.amazonaws.com"}
+    config, draft = imported(tmp_path, {**more, **own})
+    assert config["parser"] == {**expected, "registry_url": own["value.converter.endpoint"]}
+    assert draft.outcomes["value.converter.region"][0] is Outcome.UNNEEDED
+
+
 def test_a_token_for_the_registry_is_left_to_the_environment(tmp_path: Path) -> None:
     registry = "value.converter.schema.registry."
     more = {

@@ -172,6 +172,21 @@ def test_a_partition_group_needs_no_parser_section_and_has_a_prefix_of_its_own(p
         ),
         ('registry_token = "t"', "parser.registry_token", "give registry_url"),
         (
+            'framing = "apicurio"\nregistry_url = "http://h/apis/ccompat/v7"',
+            "parser.registry_url",
+            "use framing",
+        ),
+        (
+            'framing = "glue"\nregistry_url = "https://h"\nregistry_token = "t"',
+            "parser.registry_token",
+            "credentials",
+        ),
+        (
+            'registry_url = "http://h"\nregistry_use_id = "globalId"',
+            "parser.registry_use_id",
+            "apicurio",
+        ),
+        (
             'decoder = "regex"\npattern = "(?P<a>.)"\nregistry_url = "http://h"',
             "parser.registry_url",
             "only avro, json",
