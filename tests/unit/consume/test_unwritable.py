@@ -209,14 +209,15 @@ def test_an_error_of_a_parser_is_one_of_its_message(
     assert server.entry(KEY).committed == 40
 
 
+@pytest.mark.parametrize("dies_at", ["root/_suspects/", "root/_quarantine/", "root/clicks/"])
 def test_the_decision_is_taken_once_and_its_reason_is_that_of_every_process(
-    machine: PickyMachine, broker: FakeBroker, server: LedgerServer
+    machine: PickyMachine, broker: FakeBroker, server: LedgerServer, dies_at: str
 ) -> None:
     machine.refuse = refuse("close", 5)
     broker.logs[KEY].produce(20)
 
     def die(call: str, key: str) -> None:
-        if call == "put" and key.startswith("root/_quarantine/"):
+        if call == "put" and key.startswith(dies_at) and decisions(machine):
             raise Death
 
     machine.store.after = die
@@ -228,6 +229,9 @@ def test_the_decision_is_taken_once_and_its_reason_is_that_of_every_process(
     assert {key: machine.store.objects[key] for key in before} == before
     assert stored(machine, "root/clicks/") == [at for at in range(20) if at != 5]
     assert stored(machine, "root/_quarantine/clicks/") == [5]
+    assert machine.reasons() == [
+        "process: this message cannot be written: ArrowInvalid: value out of range"
+    ]
     assert server.entry(KEY).committed == 20
 
 
