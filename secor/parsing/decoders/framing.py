@@ -22,8 +22,9 @@ from secor.core.errors import ConfigurationError
 from secor.parsing.decoders.columns import EMPTY_PAYLOAD, Undecodable
 from secor.parsing.registry import ApicurioId, SchemaId
 
-MOST_DECOMPRESSED = 256 << 20
-"""Bytes of a decompressed payload: a few kilobytes could claim any number."""
+MOST_DECOMPRESSED, MOST_TIMES = 256 << 20, 100
+"""Bytes of a decompressed payload, and how many times the compressed one (and a kibibyte) it may
+have: zlib can make a thousand times as many, and a chunk of such messages would take all memory."""
 
 MOST_INDEXES = 64
 """Levels of nested types in a frame; a real file has a few."""
@@ -256,13 +257,14 @@ def _unpack(layout: str, raw: bytes, contents: str) -> tuple[tuple[Any, ...], in
 
 
 def _decompress(raw: bytes) -> bytes:
+    most = min(MOST_DECOMPRESSED, 1024 + MOST_TIMES * len(raw))
     reader = zlib.decompressobj()
     try:
-        payload = reader.decompress(raw, MOST_DECOMPRESSED)
+        payload = reader.decompress(raw, most)
     except zlib.error as error:
         raise Undecodable(f"invalid zlib: {error}") from error
     if not reader.eof or reader.unused_data:
-        raise Undecodable(f"zlib: truncated, longer than {MOST_DECOMPRESSED} bytes, or followed")
+        raise Undecodable(f"zlib: truncated, longer than {most} bytes, or followed by others")
     return payload
 
 

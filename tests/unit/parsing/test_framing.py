@@ -100,6 +100,7 @@ def test_glues_frame_has_the_position_of_a_protobuf_type() -> None:
         (b"\x03\x05" + GUID.bytes + b"abc", "invalid zlib: "),
         (glue(b"x" * 99, compressed=True)[:-3], "zlib: truncated"),
         (glue(b"x", compressed=True) + b"y", "or followed"),
+        (glue(b"x" * 10_000_000, compressed=True), "longer than 9"),
     ],
 )
 def test_frames_that_are_not_glues_are_bad(value: bytes, expected: str) -> None:
