@@ -157,18 +157,24 @@ class ConfluentSource:
         by = "ids" if isinstance(schema_id, int) else "guids"
         answer = self._schema(f"/schemas/{by}/{schema_id}")
         references: dict[str, str] = {}
-        self._follow(answer, references)
+        try:
+            self._follow(answer, references, set())
+        except (KeyError, TypeError, ValueError) as error:
+            raise _unusable(self.url, schema_id) from error
         return RegisteredSchema(answer.get("schemaType") or "AVRO", answer["schema"], references)
 
-    def _follow(self, answer: Mapping[str, Any], references: dict[str, str]) -> None:
+    def _follow(
+        self, answer: Mapping[str, Any], references: dict[str, str], seen: set[str]
+    ) -> None:
         for reference in answer.get("references") or ():
             name = reference["name"]
-            if name in references:
+            if name in seen:
                 continue
+            seen.add(name)
             subject = urllib.parse.quote(reference["subject"], safe="")
             version = int(reference["version"])
             answer_schema = self._schema(f"/subjects/{subject}/versions/{version}")
-            self._follow(answer_schema, references)
+            self._follow(answer_schema, references, seen)
             references[name] = answer_schema["schema"]
 
     def _schema(self, path: str) -> Mapping[str, Any]:
@@ -191,22 +197,26 @@ class ApicurioSource:
         assert isinstance(schema_id, ApicurioId)
         path = f"/ids/{schema_id.use_id}s/{schema_id.number}"
         references: dict[str, str] = {}
-        self._follow(path, references)
+        try:
+            self._follow(path, references, set())
+        except (KeyError, TypeError, ValueError) as error:
+            raise _unusable(self.url, schema_id) from error
         return RegisteredSchema(ANY_KIND, self._text(path), references)
 
-    def _follow(self, path: str, references: dict[str, str]) -> None:
+    def _follow(self, path: str, references: dict[str, str], seen: set[str]) -> None:
         answer = self._server.get_json(f"{path}/references")
         if not isinstance(answer, list):
             raise Unavailable(f"schema registry: {self.url}{path}/references is not a list")
         for reference in answer:
             name = reference["name"]
-            if name not in references:
+            if name not in seen:
+                seen.add(name)
                 group, artifact, version = (
                     urllib.parse.quote(str(reference.get(key) or "default"), safe="")
                     for key in ("groupId", "artifactId", "version")
                 )
                 place = f"/groups/{group}/artifacts/{artifact}/versions/{version}"
-                self._follow(place, references)
+                self._follow(place, references, seen)
                 references[name] = self._text(place + self._content)
 
     def _text(self, path: str) -> str:
@@ -285,6 +295,10 @@ def _meaning(address: str, error: urllib.error.HTTPError) -> Exception:
     return Unavailable(
         f"schema registry: {address} answered {error.code}; check that the address is a registry's"
     )
+
+
+def _unusable(url: str, schema_id: SchemaId) -> Unavailable:
+    return Unavailable(f"schema registry: {url} answered for schema {schema_id} what is not usable")
 
 
 def _is_unknown(error: urllib.error.HTTPError) -> bool:

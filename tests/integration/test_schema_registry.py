@@ -331,3 +331,19 @@ def test_types_that_apicurios_serialiser_names_are_read() -> None:
         decoder = make_decoder("protobuf", registry=registry.url, framing="apicurio")
         value = struct.pack(">BI", 0, 18) + b"\x03\x0a\x01B" + b"\x0a\x02NL"
         assert rows(decoder, [value]) == [{"b": "NL"}]
+
+
+def test_schemas_that_refer_to_each_other_are_asked_for_once() -> None:
+    with running_registry() as registry:
+        reference = {"name": "a", "subject": "a", "version": 1}
+        registry.register(17, SCHEMA, subject="a", references=[reference])
+        asked, _ = client(registry.url)
+        assert list(asked.schema(17).references) == ["a"]
+
+
+def test_an_answer_that_is_not_usable_ends_nothing() -> None:
+    with running_registry() as registry:
+        registry.register(17, SCHEMA, references=[{"subject": "a"}])
+        asked, _ = client(registry.url)
+        with pytest.raises(Unavailable, match="not usable"):
+            asked.schema(17)
