@@ -51,6 +51,8 @@ def open_connection() -> Any:
             f" {how_to_install('duckdb')}, or let DuckDB fetch it: INSTALL {name} ({why})"
         ) from error
     connection.execute("SET TimeZone = 'UTC'")
+    # It would be drawn into what commands print.
+    connection.execute("SET enable_progress_bar = false")
     return connection
 
 
@@ -114,9 +116,18 @@ class DuckDBTables:
         return f"iceberg_scan({place}, snapshot_from_id = {head.snapshot_id})"
 
     def _use_credentials(self, properties: Mapping[str, Any]) -> None:
+        import duckdb
+
         secret = f"CREATE OR REPLACE SECRET secor ({', '.join(_secret(properties))})"
         if secret != self._secret:
-            self._connection.execute(secret)
+            try:
+                self._connection.execute(secret)
+            except duckdb.Error as error:
+                # Its message may repeat the statement.
+                raise ConfigurationError(
+                    "--by duckdb: DuckDB does not take the catalog's endpoint and credentials"
+                    f" ({type(error).__name__})"
+                ) from None
             self._secret = secret
 
     def _query(self, table: Table, sql: str) -> Iterator[pa.RecordBatch]:

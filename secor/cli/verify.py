@@ -26,6 +26,7 @@ from secor.cli.open_archive import (
     require_stored,
 )
 from secor.cli.topic_type import TOPIC, partitions_option
+from secor.cli.verify_by import by_option
 from secor.cli.verify_tables import verify_tables
 from secor.config.load import load
 from secor.config.model import Config
@@ -75,6 +76,7 @@ LINES = 20
     is_flag=True,
     help="Of tables, compare only which rows there are: do not read all values of their files.",
 )
+@by_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     config: Path,
@@ -84,6 +86,7 @@ def command(
     generations: tuple[int, ...],
     archive_only: bool,
     rows_only: bool,
+    by: str | None,
     as_json: bool,
 ) -> int:
     """Compare the objects with the topics, offset by offset, up to the committed offsets.
@@ -95,6 +98,8 @@ def command(
     the routes send it to, or in quarantine.  For tables whose rows are changed by key, Spark
     compares each row with the last state of its key.  What an Iceberg table records of its files
     (counts, bounds, partition values) is compared with their values; --rows-only leaves this out.
+    With --by, an engine reads the tables, and must find the least and greatest values and nulls of
+    each file by its filters.
     """
     settings = load(config, os.environ)
     if settings.group.kind == "table":
@@ -103,10 +108,11 @@ def command(
                 f"{config}: of a group with tables only whole topics are compared: take"
                 " --partition, --from, --generation and --archive-only away"
             )
-        return verify_tables(settings, topics, rows_only=rows_only, as_json=as_json)
-    if rows_only:
+        return verify_tables(settings, topics, by=by, rows_only=rows_only, as_json=as_json)
+    if rows_only or by is not None:
         raise ConfigurationError(
-            f"{config}: has no tables: take --rows-only away, which leaves a part of them out"
+            f"{config}: has no tables: take {'--rows-only' if rows_only else '--by'} away, which is"
+            " for them alone"
         )
     report = Report(with_topic=not archive_only)
     with _progress(enabled=not as_json) as watch:

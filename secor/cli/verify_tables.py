@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from secor.archive.quarantine.listing import messages, only_table, quarantined
+from secor.archive.quarantine.listing import offsets_by_table
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, of_topic
+from secor.cli.verify_by import check_filters, origins, reading_by
 from secor.cli.verify_metadata import ComparedMetadata, compare_metadata
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, CorruptFile, TableStopped
 from secor.core.model import TopicPartition
 from secor.core.text import how_many, withheld_text
 from secor.tables.catalog import Table
+from secor.tables.engine_filters import FilterCheck, TableReader
 from secor.tables.group_record import GroupRecord
 from secor.tables.overview import has_files
 from secor.tables.refused_files import describe
@@ -30,6 +32,7 @@ from secor.tables.table_state import TableState
 from secor.tables.verification import (
     COLUMNS,
     Finding,
+    Nothing,
     Offsets,
     Routed,
     beyond,
@@ -71,14 +74,6 @@ class TablesToVerify:
     remarks: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """Why no message was compared; ``is_right`` where there is none."""
-
-    why: str
-    is_right: bool
-
-
 @dataclass
 class Verified:
     """What came of it.
@@ -99,13 +94,15 @@ class Verified:
     compared: int = 0
     unknown: int = 0
     nothing: Nothing | None = None
+    filters: FilterCheck | None = None
 
     @property
     def wrong(self) -> int:
         """How many findings there are."""
         of_tables = sum(sum(state.wrong.values()) + state.unfit for state in self.states)
         of_files = sum(compared.findings for compared in self.metadata)
-        return len(self.stopped) + len(self.findings) + of_tables + of_files
+        unfound = 0 if self.filters is None else len(self.filters.unfound)
+        return len(self.stopped) + len(self.findings) + of_tables + of_files + unfound
 
     @property
     def exit_code(self) -> Exit:
@@ -125,6 +122,7 @@ class Verified:
                 "withheld": {str(key): count for key, count in self.withheld.items()},
                 "states": [state.as_json() for state in self.states],
                 "metadata": [compared.as_json() for compared in self.metadata],
+                "filters": None if self.filters is None else self.filters.as_json(),
             }
             click.echo(json.dumps(data, indent=2))
             return
@@ -133,6 +131,7 @@ class Verified:
             *(str(finding) for finding in self.findings),
             *(line for state in self.states for line in state.lines(LINES)),
             *(line for compared in self.metadata for line in compared.lines()),
+            *(() if self.filters is None else self.filters.lines(LINES)),
             *self.remarks,
             *(f"{key}: {count:,} in quarantine" for key, count in self.quarantined.items()),
             *(state.remark for state in self.states),
@@ -153,20 +152,31 @@ class Verified:
 
 
 def verify_tables(
-    config: Config, topics: tuple[str, ...], *, rows_only: bool, as_json: bool
+    config: Config,
+    topics: tuple[str, ...],
+    *,
+    by: str | None = None,
+    rows_only: bool,
+    as_json: bool,
 ) -> int:
     """Compare tables and quarantine with the log, and metadata with files unless ``rows_only``.
+
+    The engine ``by`` reads the tables, and looks values up by its filters; None for the library.
 
     Prints what is wrong.  Returns the exit code.
     """
     from secor.wiring.clients import open_reader
     from secor.wiring.table_group import open_table_group
 
-    with open_table_group(config) as group, open_reader(config) as reader:
+    with (
+        open_table_group(config) as group,
+        open_reader(config) as reader,
+        reading_by(config, by) as engine,
+    ):
         partitions = _partitions(group, reader, topics)
         staged = group.staged()
         loaded, stopped = _load(group, staged, {it.topic for it in partitions})
-        tables = _read_tables(group, loaded)
+        tables = _read_tables(group, loaded, engine)
         stopped |= tables.unreadable
         tables.silent |= stopped.keys()
         verified = Verified(len(partitions), stopped=stopped, remarks=tables.remarks)
@@ -180,8 +190,10 @@ def verify_tables(
             _compare_partition(verified, group, reader, tables, key, bounds[key])
         if not verified.compared:
             verified.nothing = _why_nothing(reader, partitions, verified.withheld)
+        present = {name: table for name, (table, _) in loaded.items()}
+        if engine is not None:
+            verified.filters = check_filters(engine, present, config.commit.branch, stopped)
         if not rows_only:
-            present = {name: table for name, (table, _) in loaded.items()}
             verified.metadata += compare_metadata(group, present, tables.unreadable)
         if tables.changed:
             verified.states += _compare_states(group, reader, tables)
@@ -292,7 +304,7 @@ def _compare_states(
         return [states.compare(*tables.changed[name]) for name in sorted(tables.changed)]
 
 
-def _read_tables(group: TableGroup, loaded: Loaded) -> TablesToVerify:
+def _read_tables(group: TableGroup, loaded: Loaded, engine: TableReader | None) -> TablesToVerify:
     """Read the offsets of rows, of tables whose rows tell them."""
     from secor.wiring.table_changes import appends_to, route_that_changes
 
@@ -307,9 +319,8 @@ def _read_tables(group: TableGroup, loaded: Loaded) -> TablesToVerify:
         elif not set(COLUMNS) <= set(table.schema.names):
             why = COUNTED
         else:
-            branch = group.config.commit.branch
             try:
-                tables.stored[name] = offsets_of(group.catalog.scan(table, branch, COLUMNS))
+                tables.stored[name] = offsets_of(origins(group, engine, table))
                 continue
             except (ConfigurationError, CorruptFile) as error:
                 tables.silent.add(name)
@@ -383,11 +394,5 @@ def _quarantined_by_table(
     config: Config, group: TableGroup, key: TopicPartition
 ) -> dict[str | None, Offsets]:
     """Return what is in quarantine by the one table that lacks it, None for all tables."""
-    archive = archive_of(config, key.topic, group.objects)
-    by_table: dict[str | None, list[int]] = {}
-    for archived in quarantined(archive, key.topic):
-        if archived.name.partition == key.partition:
-            offsets = by_table.setdefault(only_table(archive, archived), [])
-            for records, _ in messages(archive, archived):
-                offsets += records.column("offset").to_pylist()
-    return {table: np.array(offsets, np.int64) for table, offsets in by_table.items()}
+    listed = offsets_by_table(archive_of(config, key.topic, group.objects), key)
+    return {table: np.array(offsets, np.int64) for table, offsets in listed.items()}

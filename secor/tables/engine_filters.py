@@ -32,7 +32,7 @@ LONGEST = 100
 LARGEST = 100_000
 """Bytes of a value that is written into a statement; a larger one is not looked up."""
 
-MOST = 1_000
+MOST = 300
 """Values of a table that are looked up, each by a scan of its own; else it would take hours."""
 
 

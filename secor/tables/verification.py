@@ -84,6 +84,14 @@ class ComparedFile:
     corrections: Mapping[str, Any] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Why no message was compared; ``is_right`` where there is none."""
+
+    why: str
+    is_right: bool
+
+
 def offsets_of(batches: Iterable[pa.RecordBatch]) -> dict[TopicPartition, Offsets]:
     """Return the offsets of rows by where they came from, sorted; rows of others have none."""
     parts: dict[TopicPartition, list[Offsets]] = {}

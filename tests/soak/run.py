@@ -213,7 +213,9 @@ def _verify(world: World, story: Story) -> str:
     if world.tables is not None:
         for finding in report["findings"] + report["remarks"]:
             story.violated(f"secor verify: {finding}")
-        report |= {"partitions": [], "summary": f"{report['compared']:,} messages compared"}
+        read = [_verify_by(world, story, engine) for engine in ("duckdb", "spark")]
+        summary = "; ".join([f"{report['compared']:,} messages compared", *read])
+        report |= {"partitions": [], "summary": summary}
     elif answer.returncode:
         for partition in report["partitions"]:
             for finding in partition["findings"]:
@@ -226,6 +228,26 @@ def _verify(world: World, story: Story) -> str:
     if shown.returncode:
         story.violated(f"secor offsets show ended with {shown.returncode}: {shown.stderr}")
     return f"{report['summary']} ({unlogged:,} since compacted away)"
+
+
+def _verify_by(world: World, story: Story, engine: str) -> str:
+    """See that an engine has each message once, and finds rows by its filters."""
+    answer = run_secor(
+        "verify", "--rows-only", "--by", engine, "--json", str(world.config), patience=_COMMAND
+    )
+    if answer.returncode not in {0, 5}:
+        story.violated(
+            f"secor verify --by {engine} ended with {answer.returncode}: {answer.stderr}"
+        )
+        return f"not read by {engine}"
+    report = json.loads(answer.stdout)
+    filters = report["filters"]
+    for finding in report["findings"] + filters["not_found"]:
+        story.violated(f"secor verify --by {engine}: {finding}")
+    return (
+        f"{filters['looked_up']:,} of {filters['values']:,} values of {filters['files']:,} files"
+        f" looked up by {engine}"
+    )
 
 
 def _placed(world: World, story: Story) -> str:

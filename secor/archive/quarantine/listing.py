@@ -152,3 +152,19 @@ def place_of(name: ObjectName) -> tuple[str, int]:
         set_aside, rest = rest, ""
     times = rest.removeprefix(SUCCESSOR)
     return set_aside.removeprefix(SET_ASIDE_DIRECTORY), int(times) if times.isdigit() else 0
+
+
+def offsets_by_table(
+    archive: Archive, topic_partition: TopicPartition
+) -> dict[str | None, list[int]]:
+    """Return what is in quarantine by the one table that lacks it, None for all tables.
+
+    Raises ``CorruptFile``, ``NotFound``.
+    """
+    by_table: dict[str | None, list[int]] = {}
+    for archived in quarantined(archive, topic_partition.topic):
+        if archived.name.partition == topic_partition.partition:
+            offsets = by_table.setdefault(only_table(archive, archived), [])
+            for records, _ in messages(archive, archived):
+                offsets += records.column("offset").to_pylist()
+    return by_table
