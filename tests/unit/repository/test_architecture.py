@@ -193,7 +193,10 @@ THIRD_PARTY = {
     "kafka": {"secor.adapters.kafka", "tools.demo", "tools.bench", "secor.sandbox"},
     "kazoo": {"secor.adapters.zookeeper", "secor.sandbox", "tools.bench"},
     "boto3": {"secor.adapters.glue", "secor.sandbox"},
-    "botocore": {"secor.adapters.s3", "secor.adapters.glue", "secor.sandbox"},
+    "botocore": {
+        *("secor.adapters.s3", "secor.adapters.glue", "secor.adapters.duckdb_tables"),
+        "secor.sandbox",
+    },
     "prometheus_client": {
         *("secor.service.metrics", "secor.service.table_metrics"),
         *("secor.service.metrics_registry", "secor.service.monitoring.last_run"),
