@@ -46,6 +46,6 @@ def fields_of(encoding: Encoding, value: bytes) -> Any:
         return None
 
 
-def settings_of(encoding: Encoding) -> Mapping[str, object]:
+def settings_of(encoding: Encoding) -> Mapping[str, Any]:
     """Return what the real decoder is made with."""
     return {"schema_file": _AVRO_FILE, "framing": "none"} if encoding == "avro" else {}

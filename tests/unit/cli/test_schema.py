@@ -135,7 +135,7 @@ def test_messages_behind_an_open_transaction_are_said_to_be_missing(
     topic.withheld = 500
     result = run(topic, monkeypatch, config, "clicks")
     assert "1 message; 500 offsets wait behind an open transaction" in result.stderr
-    topic.logs = [[]]
+    topic.logs = ([],)
     with pytest.raises(ConfigurationError, match="no message can be read yet; 500 offsets wait"):
         run(topic, monkeypatch, config, "clicks")
 
