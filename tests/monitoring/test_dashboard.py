@@ -78,6 +78,8 @@ ABSENT_WHILE_WELL = {
     "secor_partition_stopped",
     "secor_fetch_restarts_total",
     "secor_text_losses_total",
+    "secor_undeclared_values_total",
+    "secor_future_timestamps_total",
     "secor_table_conflicts_total",
     "secor_table_unknown_total",
     "secor_table_stopped",
