@@ -41,9 +41,9 @@ def reading_by(config: Config, engine: str | None) -> Iterator[TableReader | Non
             f"--by {engine} reads Iceberg tables, and those of {config.group.name} are Hudi's"
         )
     if engine == DUCKDB:
-        from secor.adapters.duckdb_tables import duckdb_tables
+        from secor.wiring.table_catalogs import open_duckdb
 
-        with duckdb_tables() as tables:
+        with open_duckdb() as tables:
             yield tables
         return
     with _spark(config) as tables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from secor.config.model import Config
@@ -15,6 +16,7 @@ from secor.wiring.table_storage import store_of_tables
 if TYPE_CHECKING:
     from secor.adapters.iceberg.commits import IcebergCatalog
     from secor.adapters.iceberg.library import IcebergLibrary
+    from secor.tables.engine_filters import TableReader
 
 
 def open_tables(config: Config) -> tuple[IcebergCatalog, IcebergLibrary]:
@@ -37,6 +39,13 @@ def open_tables(config: Config) -> tuple[IcebergCatalog, IcebergLibrary]:
         store = store_of_tables(config, make_store(config.store, connections=4))
     library = open_catalog(config.catalog.name, properties, store)
     return IcebergCatalog(library), IcebergLibrary()
+
+
+def open_duckdb() -> AbstractContextManager[TableReader]:
+    """Open DuckDB to read tables.  Raises ``ConfigurationError`` where it is not installed."""
+    from secor.adapters.duckdb_tables import duckdb_tables
+
+    return duckdb_tables()
 
 
 def check_catalog(config: Config) -> None:

@@ -135,7 +135,7 @@ class Planner:
         return Column(pa.list_(item.field("item")), convert)
 
     def _map(self, value: Column) -> Column:
-        kind = pa.map_(pa.string(), schema_field("value", value.type))
+        kind = pa.map_(pa.string(), value.field("value"))
         return Column(kind, _in_map(value.convert) if value.convert else None)
 
     def _union(self, branches: Sequence[Any], space: str) -> Column:
