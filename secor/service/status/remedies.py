@@ -20,9 +20,11 @@ from secor.core.errors import (
     LedgerCorrupt,
     LedgerEdited,
     LedgerLost,
+    LedgerMoved,
     LocalFilesExhausted,
     LocalFilesRefused,
     LogDiverged,
+    MessagesUnwritable,
     NoStartingOffset,
     NotDeterministic,
     NotFound,
@@ -51,6 +53,8 @@ REMEDIES: Mapping[type[SecorError], str] = {
     SecorError: _LOOK,
     StopPartition: f"{_LOOK} It is looked at again every minute.",
     ConfigurationError: "Correct the configuration (secor config check) and restart.",
+    LedgerMoved: "Configure the ledger that the message names, or finish the move with secor "
+    "offsets move, and restart.",
     OffsetsTopicGone: "Find out who deleted the offsets topic; secor restore plan says more.",
     UnsupportedTable: "Use a table of format version 2, or change its rows by key, which takes "
     "version 3, too; this one is stopped, the others go on.",
@@ -68,6 +72,8 @@ REMEDIES: Mapping[type[SecorError], str] = {
     DiskFull: "Make room in local.directory, or lower limits.local_bytes; the messages are read "
     "again.",
     RestartPartition: "Nothing: reading begins again at the ledger's entry.",
+    MessagesUnwritable: "Nothing: they are read again and tried one by one; those that are the "
+    "cause go into quarantine.",
     LedgerLost: "Run secor offsets recover: it rebuilds the entry from the objects.",
     LedgerEdited: "Look at secor offsets show, then secor offsets set, which settles the intent.",
     LedgerCorrupt: "Correct the entry with secor offsets set.",
