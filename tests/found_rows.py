@@ -39,7 +39,7 @@ from secor.tables.engine_filters import (
     IN,
     IS_NULL,
     Condition,
-    Filter,
+    RowFilter,
     TableReader,
 )
 from secor.tables.files.data_file_writer import DataFileWriter
@@ -309,7 +309,7 @@ def not_read(
         if condition.comparison in comparisons
     ]
     queries = [
-        Filter((condition, Condition("id", EQUAL, (pa.scalar(row, pa.int64()),))))
+        RowFilter((condition, Condition("id", EQUAL, (pa.scalar(row, pa.int64()),))))
         for row, condition in asked
     ]
     counts = reader.counts(stored, MAIN, queries)

@@ -19,7 +19,7 @@ from secor.adapters.iceberg.catalog import library_table_of
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.installing import how_to_install
 from secor.tables.catalog import Table
-from secor.tables.engine_filters import IS_NULL, Condition, Filter, comparable_columns, extremes_sql
+from secor.tables.engine_filters import RowFilter, comparable_columns, extremes_sql, where_sql
 
 EXTENSIONS = ("avro", "httpfs", "iceberg")
 """What the extension ``iceberg`` needs comes first."""
@@ -88,19 +88,20 @@ class DuckDBTables:
             return
         # A column of this name cannot be read: DuckDB gives the path of the file for it.
         columns = [it for it in comparable_columns(table.schema) if it.name.lower() != "filename"]
-        aggregates = extremes_sql(columns, [quoted(it.name) for it in columns])
+        aggregates = extremes_sql(columns, quoted)
         rows = self._rows(table, branch)
         select = ", ".join(["filename AS file", *aggregates])
         yield from self._query(table, f"SELECT {select} FROM {rows} GROUP BY filename")  # noqa: S608  # quoted
 
-    def counts(self, table: Table, branch: str, filters: Sequence[Filter]) -> Sequence[int]:
+    def counts(self, table: Table, branch: str, filters: Sequence[RowFilter]) -> Sequence[int]:
         """Count rows; see ``TableReader``."""
         if not filters or table.head(branch) is None:
             return [0] * len(filters)
         rows = self._rows(table, branch)
+        conditions = [where_sql(filter_, "filename", quoted, literal) for filter_ in filters]
         selects = [
-            f"SELECT {number} AS number, count(*) AS rows FROM {rows} WHERE {where(filter_)}"  # noqa: S608  # quoted
-            for number, filter_ in enumerate(filters)
+            f"SELECT {number} AS number, count(*) AS rows FROM {rows} WHERE {condition}"  # noqa: S608  # quoted
+            for number, condition in enumerate(conditions)
         ]
         counted = pa.Table.from_batches(self._query(table, " UNION ALL ".join(selects)))
         by_number = dict(zip(*(it.to_pylist() for it in counted.columns), strict=True))
@@ -210,22 +211,6 @@ def _credentials_of_environment(properties: Mapping[str, Any]) -> dict[str, str 
 def quoted(name: str) -> str:
     """Return an identifier in quotes."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def where(filter_: Filter) -> str:
-    """Return the condition of a filter in SQL."""
-    conditions = [_condition(it) for it in filter_.conditions]
-    if filter_.file is not None:
-        conditions.append(f"filename = {literal(pa.scalar(filter_.file))}")
-    return " AND ".join(conditions)
-
-
-def _condition(condition: Condition) -> str:
-    name = quoted(condition.column)
-    if condition.comparison == IS_NULL:
-        return f"{name} IS NULL"
-    values = ", ".join(map(literal, condition.values))
-    return f"{name} {condition.comparison} ({values})"
 
 
 def literal(value: pa.Scalar) -> str:

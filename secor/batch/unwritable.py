@@ -75,7 +75,7 @@ Attempt = Callable[[Chunk, Sequence[Part] | None], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class SearchResult:
     """Messages that cannot be written, the reason of each by offset, and how many were tried."""
 
     reasons: Mapping[int, str]
@@ -103,7 +103,7 @@ class Search:
         self._offsets = chunk.records.column("offset").to_numpy()
         self._reasons: dict[int, str] = {}
 
-    def run(self) -> Refused:
+    def run(self) -> SearchResult:
         """Find the first bad message, and those behind it for which there is time.
 
         Of messages that only fail together, the last one is bad.
@@ -124,7 +124,7 @@ class Search:
                 self._refuse_together(first, last)
                 tried = last
         tried = tried if failing else len(self._offsets)
-        return Refused(self._reasons, tried, self._none_can_be_written(tried))
+        return SearchResult(self._reasons, tried, self._none_can_be_written(tried))
 
     def _none_can_be_written(self, tried: int) -> bool:
         if len(self._reasons) < tried:

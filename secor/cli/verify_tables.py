@@ -32,7 +32,7 @@ from secor.tables.table_state import TableState
 from secor.tables.verification import (
     COLUMNS,
     Finding,
-    Nothing,
+    NothingCompared,
     Offsets,
     Routed,
     beyond,
@@ -93,7 +93,7 @@ class Verified:
     withheld: dict[TopicPartition, int] = field(default_factory=dict)
     compared: int = 0
     unknown: int = 0
-    nothing: Nothing | None = None
+    nothing: NothingCompared | None = None
     filters: FilterCheck | None = None
 
     @property
@@ -205,18 +205,18 @@ def _why_nothing(
     reader: KafkaReader,
     partitions: set[TopicPartition],
     withheld: Mapping[TopicPartition, int],
-) -> Nothing:
+) -> NothingCompared:
     if not partitions:
-        return Nothing("there is no topic partition", is_right=False)
+        return NothingCompared("there is no topic partition", is_right=False)
     ranges = [reader.log_range(key) for key in sorted(partitions)]
     waiting = sum(log.end - log.start for log in ranges)
     if waiting:
         offsets = how_many(waiting, "offset waits", "offsets wait")
         why = f"nothing that the logs have is committed, and {offsets}"
-        return Nothing(why, is_right=False)
+        return NothingCompared(why, is_right=False)
     if withheld:
-        return Nothing("nothing can be read yet", is_right=False)
-    return Nothing("the logs are empty", is_right=True)
+        return NothingCompared("nothing can be read yet", is_right=False)
+    return NothingCompared("the logs are empty", is_right=True)
 
 
 def _partitions(

@@ -74,7 +74,7 @@ _SKIP = re.compile(r"(\d+)_(\d+)_(\d{20})\.skip")
 
 
 @dataclass(slots=True)
-class Unwritten:
+class UnwritableRange:
     """Messages of a topic partition that could not be written since the process began."""
 
     start: int
@@ -128,7 +128,7 @@ class Suspects:
         self._workspace = workspace
         self._reasons: dict[str, str] = {}
         """By the key of a decision that is in the store."""
-        self._unwritten: dict[TopicPartition, Unwritten] = {}
+        self._unwritten: dict[TopicPartition, UnwritableRange] = {}
         self._known = TtlCache(self._list, clock, LISTING_LIFETIME)
 
     def watched(
@@ -177,7 +177,7 @@ class Suspects:
     def suspect(self, topic_partition: TopicPartition, error: MessagesUnwritable) -> bool:
         """Note what could not be written; False where trying it again would not help."""
         with self._recording:
-            new = Unwritten(error.start, error.end)
+            new = UnwritableRange(error.start, error.end)
             unwritten = self._unwritten.setdefault(topic_partition, new)
             unwritten.add(error)
             if unwritten.unexplained <= MOST_UNEXPLAINED:
@@ -185,7 +185,9 @@ class Suspects:
             del self._unwritten[topic_partition]  # a stopped partition begins anew
             return False
 
-    def _not_committed(self, topic_partition: TopicPartition, committed: int) -> Unwritten | None:
+    def _not_committed(
+        self, topic_partition: TopicPartition, committed: int
+    ) -> UnwritableRange | None:
         with self._recording:
             unwritten = self._unwritten.get(topic_partition)
             if unwritten is not None and unwritten.end <= committed:

@@ -8,7 +8,7 @@ without a filter, and must be found again by equality.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -50,7 +50,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class RowFilter:
     """Conditions that all hold, for rows of one data ``file`` where it is named."""
 
     conditions: tuple[Condition, ...]
@@ -74,7 +74,7 @@ class TableReader(Protocol):
         """
         ...
 
-    def counts(self, table: Table, branch: str, filters: Sequence[Filter]) -> Sequence[int]:
+    def counts(self, table: Table, branch: str, filters: Sequence[RowFilter]) -> Sequence[int]:
         """Return how many rows each filter gives."""
         ...
 
@@ -145,7 +145,7 @@ class FilterCheck:
                         " records it anew, or let Spark rewrite the file (rewrite_data_files)"
                     )
 
-    def _filters(self, reader: TableReader, table: Table, branch: str) -> Iterator[Filter]:
+    def _filters(self, reader: TableReader, table: Table, branch: str) -> Iterator[RowFilter]:
         for batch in reader.extremes(table, branch):
             columns = [
                 name.removeprefix("nulls ")
@@ -158,7 +158,7 @@ class FilterCheck:
                 file = batch.column(FILE)[row].as_py()
                 for column in columns:
                     for condition in _conditions(batch, row, column):
-                        yield Filter((condition,), file)
+                        yield RowFilter((condition,), file)
 
 
 def _conditions(batch: pa.RecordBatch, row: int, column: str) -> Iterator[Condition]:
@@ -184,11 +184,32 @@ def comparable_columns(schema: pa.Schema) -> list[pa.Field]:
     return [column for column in schema if not pa.types.is_nested(column.type)]
 
 
-def extremes_sql(columns: Sequence[pa.Field], quoted: Sequence[str]) -> list[str]:
-    """Return the aggregates of ``TableReader.extremes``, for names as the engine quotes them."""
+def where_sql(
+    filter_: RowFilter,
+    file_column: str,
+    quoted: Callable[[str], str],
+    literal: Callable[[pa.Scalar], str],
+) -> str:
+    """Return the condition of a filter in SQL, with names and values as the engine writes them.
+
+    ``file_column`` is the engine's, quoted where needed, with the place of a row's file.
+    """
+    conditions = []
+    for condition in filter_.conditions:
+        sql = f"{quoted(condition.column)} {condition.comparison}"
+        if condition.comparison != IS_NULL:
+            sql += f" ({', '.join(map(literal, condition.values))})"
+        conditions.append(sql)
+    if filter_.file is not None:
+        conditions.append(f"{file_column} = {literal(pa.scalar(filter_.file))}")
+    return " AND ".join(conditions)
+
+
+def extremes_sql(columns: Sequence[pa.Field], quoted: Callable[[str], str]) -> list[str]:
+    """Return the aggregates of ``TableReader.extremes``, with names as the engine quotes them."""
     aggregates = []
-    for column, name in zip(columns, quoted, strict=True):
-        mark = name[0]
+    for column in columns:
+        name = quoted(column.name)
         value = name
         if pa.types.is_floating(column.type):
             value = f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END"
@@ -197,7 +218,7 @@ def extremes_sql(columns: Sequence[pa.Field], quoted: Sequence[str]) -> list[str
             ("greatest", f"max({value})"),
             ("nulls", f"count(*) - count({name})"),
         ):
-            aggregates.append(f"{sql} AS {mark}{what} {name[1:-1]}{mark}")
+            aggregates.append(f"{sql} AS {quoted(f'{what} {column.name}')}")
     return aggregates
 
 

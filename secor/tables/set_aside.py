@@ -40,7 +40,7 @@ SET_ASIDE_BEFORE = "it was set aside before"
 
 
 @dataclass(frozen=True, slots=True)
-class WasSetAside:
+class SetAsideResult:
     """The outcome for one file; ``key`` is the object in quarantine, None where it has none.
 
     ``missing`` messages were in the log no more.
@@ -185,7 +185,7 @@ class SetAside:
         reason: str = "",
         dry_run: bool = False,
         without_missing: bool = False,
-    ) -> WasSetAside:
+    ) -> SetAsideResult:
         """Set one file aside; ``reason`` is the person's, else that of the refusal counts.
 
         Messages that the log no longer has are left out ``without_missing``; else they stop it.
@@ -195,7 +195,7 @@ class SetAside:
         note = self._decisions.look(file)
         reason = reason or (note.reason if note is not None else BY_A_PERSON)
         if note is not None and note.state is FileState.QUARANTINED:
-            return WasSetAside(file, 0, 0, None, SET_ASIDE_BEFORE, done=True)
+            return SetAsideResult(file, 0, 0, None, SET_ASIDE_BEFORE, done=True)
         with self._messages.quarantined(file, reason) as quarantined:
             count = quarantined.info.records if quarantined is not None else 0
             missing = file.file.records - count
@@ -211,7 +211,7 @@ class SetAside:
                 if quarantined is not None:
                     self._put(quarantined, table)
                 self._decisions.become(file, FileState.QUARANTINED, reason, request)
-        return WasSetAside(file, count, missing, key, reason, done=not dry_run)
+        return SetAsideResult(file, count, missing, key, reason, done=not dry_run)
 
     def _put(self, quarantined: BatchFile, table: str) -> None:
         metadata = {**quarantined.info.metadata(), OF_TABLE: quote(table)}

@@ -85,7 +85,7 @@ class ComparedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NothingCompared:
     """Why no message was compared; ``is_right`` where there is none."""
 
     why: str

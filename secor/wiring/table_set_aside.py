@@ -10,7 +10,7 @@ from pathlib import Path
 from secor.batch.workspace import Workspace
 from secor.core.model import TopicPartition
 from secor.tables.file_messages import FileMessages
-from secor.tables.set_aside import FileDecisions, SetAside, WasSetAside, find_staged_file
+from secor.tables.set_aside import FileDecisions, SetAside, SetAsideResult, find_staged_file
 from secor.wiring.table_catalogs import open_tables
 from secor.wiring.table_group import TableGroup, clock
 from secor.wiring.tables import TablePlans
@@ -24,7 +24,7 @@ def set_files_aside(
     reason: str,
     without_missing: bool,
     dry_run: bool,
-) -> list[WasSetAside]:
+) -> list[SetAsideResult]:
     """Set the named files aside, or all that are refused.
 
     Raises ``ConfigurationError``, ``TableStopped``, ``Unavailable``, ``AccessDenied``.

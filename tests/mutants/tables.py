@@ -660,8 +660,8 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "ORC files have a row index that Java compares in another order",
-        "secor/tables/files/orc.py",
-        "            row_index_stride=NO_ROW_INDEX,\n",
+        "secor/formats/typed/orc.py",
+        "        row_index_stride=NO_ROW_INDEX,\n",
         "",
         ("tests/unit/tables/test_orc_times.py", *FOUND_BY_SPARK),
     ),

@@ -186,8 +186,8 @@ def _array(kind: IcebergType, values: Sequence[Any]) -> pa.Array:
         case StructType():
             rows = [_pairs(value) for value in values]
             children = [
-                _array(field.field_type, [None if row is None else row[at] for row in rows])
-                for at, field in enumerate(kind.fields)
+                _array(field.field_type, [None if row is None else row[place] for row in rows])
+                for place, field in enumerate(kind.fields)
             ]
             names = [field.name for field in kind.fields]
             return pa.StructArray.from_arrays(children, names, mask=nulls)

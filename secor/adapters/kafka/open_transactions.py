@@ -80,8 +80,12 @@ async def _first_producers(
         if leader not in (None, -1):
             leaders.setdefault(leader, []).append(key)
     first: dict[TopicPartition, Any] = {}
-    for leader, start in [(it, at) for it in leaders for at in range(0, len(leaders[it]), _FEW)]:
-        request = _producers_of(leaders[leader][start : start + _FEW])
+    requests = [
+        (leader, _producers_of(led[start : start + _FEW]))
+        for leader, led in leaders.items()
+        for start in range(0, len(led), _FEW)
+    ]
+    for leader, request in requests:
         answer = await _ask(client, leader, request, timeout)
         for described in answer.topics if answer is not None else ():
             for part in described.partitions:

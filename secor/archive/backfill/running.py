@@ -25,8 +25,8 @@ from secor.archive.backfill.model import (
 from secor.archive.backfill.paths import MARK, Places
 from secor.archive.derived_objects import put_derived
 from secor.archive.objects import Archive, reading_ahead
+from secor.batch.archived_batch import ArchivedBatchWriter, QuarantiningParser
 from secor.batch.batch import Batch
-from secor.batch.careful_writing import CarefulWriting, LeavingOut
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
 from secor.batch.sealed import BatchFile, SealedBatch
@@ -108,7 +108,7 @@ def parsed(job: Job, batch: PlannedBatch) -> Iterator[tuple[SealedBatch, int]]:
             end=batch.end,
         )
 
-    sealed, read = CarefulWriting(
+    sealed, read = ArchivedBatchWriter(
         job.topic_plan,
         partial(chunks, job.backup, topic_partition, batch),
         begin,
@@ -174,7 +174,7 @@ def receipt_of(sealed: SealedBatch, read: int) -> Receipt:
         filtered=read - sum(file.records for file in files),
         quarantined=sum(file.records for file in files if file.quarantine),
         files=files,
-        unwritable=tuple(sorted(parser.reasons)) if isinstance(parser, LeavingOut) else (),
+        unwritable=tuple(sorted(parser.reasons)) if isinstance(parser, QuarantiningParser) else (),
     )
 
 

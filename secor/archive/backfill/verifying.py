@@ -18,7 +18,7 @@ from crc32c import crc32c
 from secor.archive.backfill.model import NewFile, OldObject, PlannedBatch, Receipt
 from secor.archive.backfill.running import Job, chunks, parsed, receipt_of
 from secor.archive.verify.report import Kind, PartitionReport
-from secor.batch.careful_writing import LeavingOut
+from secor.batch.archived_batch import QuarantiningParser
 from secor.batch.unwritable import UNWRITABLE
 from secor.core.errors import CorruptFile, NotFound
 from secor.core.model import QUARANTINE, next_offset
@@ -100,7 +100,7 @@ def _expected(
 ) -> dict[str, Offsets]:
     """Return the offsets that belong into each directory."""
     reasons = dict.fromkeys(receipt.unwritable, UNWRITABLE)
-    parser = LeavingOut(job.topic_plan.parser, reasons, quarantine_part)
+    parser = QuarantiningParser(job.topic_plan.parser, reasons, quarantine_part)
     by_directory: dict[str, list[Offsets]] = {}
     for chunk in chunks(job.backup, job.plan.topic_partition(batch), batch):
         report.compared += chunk.records.num_rows

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.quarantine.listing import messages
+from secor.batch.archived_batch import ArchivedBatchWriter
 from secor.batch.batch import Batch
-from secor.batch.careful_writing import CarefulWriting
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
 from secor.batch.sealed import BatchFile, SealedBatch
@@ -51,7 +51,7 @@ def parse_again(
             topic_id=topic_id,
         )
 
-    writing = CarefulWriting(
+    writing = ArchivedBatchWriter(
         plan,
         lambda: _chunks(archive, archived),
         begin,

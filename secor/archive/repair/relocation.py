@@ -296,8 +296,8 @@ def _compare(target: MovableLedger, entries: Mapping[TopicPartition, Entry]) -> 
             )
 
 
-def _same(one: Entry, other: Entry) -> bool:
-    return one == other and one.leader_epoch == other.leader_epoch
+def _same(entry: Entry, other: Entry) -> bool:
+    return entry == other and entry.leader_epoch == other.leader_epoch
 
 
 def _names(topic_partitions: Collection[TopicPartition]) -> str:

@@ -22,7 +22,7 @@ from secor.formats.typed.descriptions import LONGEST_INTEGER
 from secor.formats.typed.nested_arrays import rebuild, text_of
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.settings import check
-from secor.formats.typed.to_python import Entries, json_text, plain
+from secor.formats.typed.to_python import MapEntries, json_text, plain
 from secor.formats.typed.writer import Shape, TypedWriter
 
 CODECS: Mapping[str, str] = MappingProxyType(
@@ -94,7 +94,7 @@ class AvroFormat:
 
 
 def _with_entries(value: Any, kind: Any) -> Any:
-    """Return a value of an Avro type, as this format writes it, with ``Entries`` for its maps."""
+    """Return a value of an Avro type as this format writes it, with ``MapEntries`` for maps."""
     if value is None:
         return None
     match kind:
@@ -106,7 +106,7 @@ def _with_entries(value: Any, kind: Any) -> Any:
         case {"type": "array", "items": inner}:
             return [_with_entries(item, inner) for item in value]
         case {"type": "map", "values": inner}:
-            return Entries({name: _with_entries(item, inner) for name, item in value.items()})
+            return MapEntries({name: _with_entries(item, inner) for name, item in value.items()})
         case _:
             return value
 

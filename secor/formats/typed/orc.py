@@ -139,22 +139,29 @@ def _leaf(array: pa.Array) -> pa.Array:
     return array.cast(pa.float32()) if pa.types.is_float16(kind) else text_of(array)
 
 
-class _File:
-    """Whole stripes to an ORC file.
+def stripe_writer(output: Output, stripe_rows: int, compression: str) -> orc.ORCWriter:
+    """Open a file whose stripes are the batches written, of ``stripe_rows`` rows at most.
 
     The library ends a stripe after the batch with which it reaches ``stripe_size`` bytes,
     and counts full blocks only; so batches have a stripe's rows, and the size is nothing.
     """
+    return orc.ORCWriter(
+        pa.PythonFile(output, mode="w"),
+        batch_size=stripe_rows,
+        stripe_size=1,
+        compression=compression,
+        row_index_stride=NO_ROW_INDEX,
+    )
+
+
+class _File:
+    """Whole stripes to an ORC file."""
 
     def __init__(self, sink: Sink, log_format: OrcFormat) -> None:
         self._output = Output(sink)
         with self._output.failures():
-            self._writer = orc.ORCWriter(
-                pa.PythonFile(self._output, mode="w"),
-                batch_size=log_format.stripe_rows,
-                stripe_size=1,
-                compression=CODECS[log_format.codec],
-                row_index_stride=NO_ROW_INDEX,
+            self._writer = stripe_writer(
+                self._output, log_format.stripe_rows, CODECS[log_format.codec]
             )
 
     def write(self, group: pa.RecordBatch) -> None:

@@ -30,7 +30,7 @@ SIXTY_FOUR_BITS = range(-(1 << 63), 1 << 64)
 ENCODER = msgspec.json.Encoder(order="sorted")
 
 
-class Entries(dict[str, Any]):
+class MapEntries(dict[str, Any]):
     """The entries of a map: unlike members of a struct, those that are null are some, too."""
 
 
@@ -53,7 +53,7 @@ def plain(array: pa.Array, *, integral: bool = False, nulls: bool = False) -> li
             keys = keys.cast(pa.string())  # JSON has no other names
         values = plain(items, integral=integral, nulls=nulls)
         pairs = list(zip(plain(keys), values, strict=True))
-        return [None if some is None else Entries(some) for some in _pieces(pairs, lists)]
+        return [None if some is None else MapEntries(some) for some in _pieces(pairs, lists)]
     return _scalars(array, integral, nulls)
 
 
@@ -163,7 +163,7 @@ def canonical(value: Any, *, nulls: bool = False) -> Any:
     if isinstance(value, float):
         return int(value) if is_integral(value) else value
     if isinstance(value, dict):
-        kept = nulls or isinstance(value, Entries)
+        kept = nulls or isinstance(value, MapEntries)
         return {
             name: canonical(item, nulls=nulls)
             for name, item in value.items()

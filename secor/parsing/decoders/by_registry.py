@@ -12,7 +12,7 @@ from secor.core.errors import ConfigurationError, NotFound
 from secor.parsing.decoders.avro_types import wider
 from secor.parsing.decoders.columns import NULL_PAYLOAD, Undecodable, brief, build_declared
 from secor.parsing.decoders.frames import Frames, read_frames
-from secor.parsing.decoders.framing import Framing, MessageType, SchemaName
+from secor.parsing.decoders.framing import MessageType, RegistryFraming, SchemaName
 from secor.parsing.registry import ANY_KIND, RegisteredSchema, SchemaRegistry
 from secor.parsing.rows import Decoded, Rows
 
@@ -95,7 +95,7 @@ class SchemaReaders(Generic[Reader]):
 class RegistryRows:
     """Rows of framed messages, by readers of single payloads."""
 
-    def __init__(self, readers: SchemaReaders[RowReader], framing: Framing) -> None:
+    def __init__(self, readers: SchemaReaders[RowReader], framing: RegistryFraming) -> None:
         self._readers = readers
         self._framing = framing
 

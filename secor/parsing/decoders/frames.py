@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.parsing.decoders.columns import Undecodable
-from secor.parsing.decoders.framing import Framing, SchemaName
+from secor.parsing.decoders.framing import RegistryFraming, SchemaName
 
 LONGEST = (1 << 31) - 1
 """Bytes of a value: what offsets of 32 bits reach."""
@@ -31,13 +31,15 @@ class Frames:
     bad: Mapping[int, str]
 
 
-def read_frames(messages: pa.RecordBatch, framing: Framing, *, column: str = "value") -> Frames:
+def read_frames(
+    messages: pa.RecordBatch, framing: RegistryFraming, *, column: str = "value"
+) -> Frames:
     """Read the frames of all messages, or of their keys."""
     return _FrameReader(messages, framing, column).read()
 
 
 def unframed(
-    messages: pa.RecordBatch, framing: Framing
+    messages: pa.RecordBatch, framing: RegistryFraming
 ) -> tuple[pa.RecordBatch, Mapping[int, str]]:
     """Return the messages with their payloads for values, null where a frame is bad, and why."""
     frames = read_frames(messages, framing)
@@ -59,7 +61,7 @@ def with_payloads(
 class _FrameReader:
     """The frames of one chunk while they are read: those of the usual size by columns."""
 
-    def __init__(self, messages: pa.RecordBatch, framing: Framing, column: str) -> None:
+    def __init__(self, messages: pa.RecordBatch, framing: RegistryFraming, column: str) -> None:
         self._messages = messages
         self._values = messages.column(column)
         self._framing = framing

@@ -55,7 +55,7 @@ class Frame(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Framing(ABC):
+class RegistryFraming(ABC):
     """The frames of one maker's serialisers; ``indexed``: they name a Protobuf message's type."""
 
     indexed: bool = False
@@ -93,7 +93,7 @@ class Framing(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class ConfluentFraming(Framing):
+class ConfluentFraming(RegistryFraming):
     """A zero and an id of 4 bytes, or a one and a GUID of 16, alike in headers.
 
     ``indexed``: behind that Protobuf's indexes, zigzag varints, their count first; a zero is
@@ -101,15 +101,15 @@ class ConfluentFraming(Framing):
     """
 
     def headers(self, column: str) -> Sequence[str]:
-        """See ``Framing``."""
+        """See ``RegistryFraming``."""
         return (f"__{column}_schema_id",)
 
     def usual_size(self, value: bytes) -> int:
-        """See ``Framing``."""
+        """See ``RegistryFraming``."""
         return 5 + self.indexed
 
     def parse(self, raw: bytes) -> Frame:
-        """See ``Framing``."""
+        """See ``RegistryFraming``."""
         schema_id: SchemaId
         magic = _magic(raw, 0, 1)
         if magic == 0:
@@ -123,12 +123,12 @@ class ConfluentFraming(Framing):
         return Frame(SchemaName(schema_id, indexes), end)
 
     def parse_header(self, header: str, content: bytes) -> SchemaName:
-        """See ``Framing``."""
+        """See ``RegistryFraming``."""
         return self.parse(content).schema
 
 
 @dataclass(frozen=True, slots=True)
-class ApicurioFraming(Framing):
+class ApicurioFraming(RegistryFraming):
     """A zero and an id of 4 bytes, or of 8 that begin with zeros, as version 2 wrote them.
 
     ``use_id`` is the serialiser's ``apicurio.registry.use-id``, None for the default of the
@@ -139,15 +139,15 @@ class ApicurioFraming(Framing):
     use_id: str | None = None
 
     def headers(self, column: str) -> Sequence[str]:
-        """See ``Framing``."""
+        """See ``RegistryFraming``."""
         return (f"apicurio.{column}.globalId", f"apicurio.{column}.contentId")
 
     def usual_size(self, value: bytes) -> int:
-        """See ``Framing``."""
+        """See ``RegistryFraming``."""
         return 9 if value[1:5] == bytes(4) else 5
 
     def parse(self, raw: bytes) -> Frame:
-        """See ``Framing``."""
+        """See ``RegistryFraming``."""
         _magic(raw, 0)
         long = self.usual_size(raw) == 9
         [number], end = _unpack(">xQ" if long else ">xI", raw, "magic and schema id")
@@ -156,18 +156,18 @@ class ApicurioFraming(Framing):
         return Frame(schema, end + size)
 
     def parse_header(self, header: str, content: bytes) -> SchemaName:
-        """See ``Framing``."""
+        """See ``RegistryFraming``."""
         if len(content) != 8:
             raise Undecodable(f"{len(content)} bytes, not an id of 8")
         return SchemaName(ApicurioId(header.rpartition(".")[2], int.from_bytes(content, "big")))
 
     @property
     def has_rest(self) -> bool:
-        """See ``Framing``."""
+        """See ``RegistryFraming``."""
         return self.indexed
 
     def parse_rest(self, schema: SchemaName, raw: bytes) -> Frame:
-        """See ``Framing``."""
+        """See ``RegistryFraming``."""
         if not self.indexed:
             return Frame(schema, 0)
         size, start = _varint(raw, 0)
@@ -181,18 +181,18 @@ class ApicurioFraming(Framing):
 
 
 @dataclass(frozen=True, slots=True)
-class GlueFraming(Framing):
+class GlueFraming(RegistryFraming):
     """A three, a zero or, of payloads compressed by zlib, a five, and a GUID of 16 bytes.
 
     ``indexed``: the payload begins with the position of the message's type, a varint.
     """
 
     def usual_size(self, value: bytes) -> int:
-        """See ``Framing``."""
+        """See ``RegistryFraming``."""
         return 18 + self.indexed
 
     def parse(self, raw: bytes) -> Frame:
-        """See ``Framing``."""
+        """See ``RegistryFraming``."""
         _magic(raw, 3)
         [compression, guid], end = _unpack("xB16s", raw, "magic, compression and GUID")
         if compression not in (0, 5):
@@ -208,7 +208,7 @@ class GlueFraming(Framing):
         return Frame(SchemaName(schema_id, position), end, payload[start:])
 
 
-FRAMINGS: Mapping[str, type[Framing]] = {
+FRAMINGS: Mapping[str, type[RegistryFraming]] = {
     "confluent": ConfluentFraming,
     "apicurio": ApicurioFraming,
     "glue": GlueFraming,
@@ -222,7 +222,7 @@ def framing_of(
     *,
     indexed: bool = False,
     use_id: str | None = None,
-) -> Framing | None:
+) -> RegistryFraming | None:
     """Return the framing of a decoder's messages, None of bare ones.
 
     Raises ``ConfigurationError``.

@@ -22,7 +22,7 @@ from secor.parsing.registry import RegisteredSchema
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class ScalarShape:
     """A column of one type; ``text``: its values are text in JSON."""
 
     type: pa.DataType
@@ -30,39 +30,39 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class ListShape:
     """Lists, and what the schema says of their items."""
 
     item: Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class ObjectShape:
     """Objects, and what the schema says of some of their fields; others stay open."""
 
     fields: tuple[tuple[str, Shape], ...]
 
 
-Shape = Scalar | Items | Fields | None
+Shape = ScalarShape | ListShape | ObjectShape | None
 """The type that a schema gives to a value; None where it leaves the value open."""
 
-SCALARS: Mapping[str, Scalar] = {
-    "integer": Scalar(pa.int64()),
-    "number": Scalar(pa.float64()),
-    "string": Scalar(pa.string(), text=True),
-    "boolean": Scalar(pa.bool_()),
+SCALARS: Mapping[str, ScalarShape] = {
+    "integer": ScalarShape(pa.int64()),
+    "number": ScalarShape(pa.float64()),
+    "string": ScalarShape(pa.string(), text=True),
+    "boolean": ScalarShape(pa.bool_()),
 }
 
-FORMATS: Mapping[str, Scalar] = {
-    "date-time": Scalar(pa.timestamp("us", "UTC"), text=True),
-    "date": Scalar(pa.date32(), text=True),
+FORMATS: Mapping[str, ScalarShape] = {
+    "date-time": ScalarShape(pa.timestamp("us", "UTC"), text=True),
+    "date": ScalarShape(pa.date32(), text=True),
 }
 
 CONNECT = "org.apache.kafka.connect.data."
 TITLES: Mapping[tuple[Any, str], Shape] = {
-    (f"{CONNECT}Date", "integer"): Scalar(pa.date32()),
-    (f"{CONNECT}Time", "integer"): Scalar(pa.time32("ms")),
-    (f"{CONNECT}Timestamp", "integer"): Scalar(pa.timestamp("ms", "UTC")),
+    (f"{CONNECT}Date", "integer"): ScalarShape(pa.date32()),
+    (f"{CONNECT}Time", "integer"): ScalarShape(pa.time32("ms")),
+    (f"{CONNECT}Timestamp", "integer"): ScalarShape(pa.timestamp("ms", "UTC")),
     # A number or base64, as the converter is set: no double may take its digits.
     (f"{CONNECT}Decimal", "number"): None,
 }
@@ -115,9 +115,9 @@ class _Reader:
     def _of_type(self, kind: str | None, node: Mapping[str, Any], root: Any) -> Shape:
         if kind == "object" and isinstance(node.get("properties"), dict):
             pairs = [(name, self.read(below, root)) for name, below in node["properties"].items()]
-            return Fields(tuple(pairs))
+            return ObjectShape(tuple(pairs))
         if kind == "array":
-            return Items(self.read(node.get("items"), root))
+            return ListShape(self.read(node.get("items"), root))
         if kind is None or kind not in SCALARS:
             return None
         if (node.get("title"), kind) in TITLES:
@@ -135,11 +135,11 @@ class _Reader:
         shapes = [shape for node in nodes if (shape := self.read(node, root)) is not None]
         fields: dict[str, Shape] = {}
         for shape in shapes:
-            if not isinstance(shape, Fields):
+            if not isinstance(shape, ObjectShape):
                 return shape if all(other == shape for other in shapes) else None
             for name, inner in shape.fields:
                 fields[name] = inner if fields.get(name) is None else fields[name]
-        return Fields(tuple(fields.items())) if fields else None
+        return ObjectShape(tuple(fields.items())) if fields else None
 
     def _resolve(self, reference: str, root: Any) -> tuple[Any, Any]:
         """Return the node that a reference leads to, and its document."""

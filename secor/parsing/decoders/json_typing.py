@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from secor.core.variant_json import is_mixed, schema_field
 from secor.parsing.decoders.columns import EXACT, INT64, infer
-from secor.parsing.decoders.json_schema import Fields, Items, Scalar, Shape
+from secor.parsing.decoders.json_schema import ListShape, ObjectShape, ScalarShape, Shape
 from secor.parsing.fields import parse_mixed, show_value
 from secor.parsing.rows import Decoded
 from secor.parsing.timestamps import TimeReader
@@ -27,12 +27,12 @@ Typed = tuple[pa.Field, pa.Array, Mapping[int, str]]
 
 _ISO_8601 = TimeReader("iso8601", accept_zero=True)
 
-_WORDS: Mapping[type, str] = {Items: "a list", Fields: "an object"}
+_WORDS: Mapping[type, str] = {ListShape: "a list", ObjectShape: "an object"}
 
 
 def fit_rows(decoded: Decoded, shape: Shape) -> Decoded:
     """Return rows in the types of the shape; those that are not as it says are bad."""
-    if not isinstance(shape, Fields):
+    if not isinstance(shape, ObjectShape):
         return decoded
     _, rows, reasons = _fit(pa.field("", decoded.rows.type), decoded.rows, shape)
     bad = dict(decoded.bad)
@@ -55,11 +55,11 @@ def _fit(field: pa.Field, column: pa.Array, shape: Shape) -> Typed:
         return pa.field(field.name, kind), pa.nulls(len(column), kind), {}
     if is_mixed(field):
         return _fit_mixed(field, column, shape)
-    if isinstance(shape, Scalar):
+    if isinstance(shape, ScalarShape):
         return _fit_scalar(field, column, shape)
-    if isinstance(shape, Items) and pa.types.is_list(column.type):
+    if isinstance(shape, ListShape) and pa.types.is_list(column.type):
         return _fit_list(field, column, shape)
-    if isinstance(shape, Fields) and pa.types.is_struct(column.type):
+    if isinstance(shape, ObjectShape) and pa.types.is_struct(column.type):
         return _fit_struct(field, column, shape)
     kind = _type_of(shape)
     return pa.field(field.name, kind), pa.nulls(len(column), kind), _all_bad(column, shape)
@@ -67,11 +67,11 @@ def _fit(field: pa.Field, column: pa.Array, shape: Shape) -> Typed:
 
 def _type_of(shape: Shape) -> pa.DataType:
     """Return the type of a column without values."""
-    if isinstance(shape, Scalar):
+    if isinstance(shape, ScalarShape):
         return shape.type
-    if isinstance(shape, Items):
+    if isinstance(shape, ListShape):
         return pa.list_(_type_of(shape.item))
-    if isinstance(shape, Fields):
+    if isinstance(shape, ObjectShape):
         return pa.struct([pa.field(name, _type_of(inner)) for name, inner in shape.fields])
     return pa.null()
 
@@ -82,7 +82,9 @@ def _all_bad(column: pa.Array, shape: Shape) -> dict[int, str]:
 
 
 def _is_not(value: Any, shape: Shape) -> str:
-    word = _WORDS.get(type(shape)) or f"of type {shape.type if isinstance(shape, Scalar) else ''}"
+    word = (
+        _WORDS.get(type(shape)) or f"of type {shape.type if isinstance(shape, ScalarShape) else ''}"
+    )
     return f"{show_value(value)} is not {word}, as the schema says"
 
 
@@ -96,7 +98,7 @@ def _fit_mixed(field: pa.Field, column: pa.Array, shape: Shape) -> Typed:
             values[row] = None
         elif isinstance(value, float) and _takes_integers(shape):
             values[row] = int(value)
-    if isinstance(shape, Fields) and not shape.fields:
+    if isinstance(shape, ObjectShape) and not shape.fields:
         return field, column, bad  # nothing is said of its members: null ones are kept
     inferred, mixed = infer(values)
     if mixed:
@@ -107,9 +109,9 @@ def _fit_mixed(field: pa.Field, column: pa.Array, shape: Shape) -> Typed:
 
 def _is_of(value: Any, shape: Shape) -> bool:
     """Tell whether a value is of the kind that a shape can take."""
-    if isinstance(shape, Fields):
+    if isinstance(shape, ObjectShape):
         return isinstance(value, dict)
-    if isinstance(shape, Items):
+    if isinstance(shape, ListShape):
         return isinstance(value, list)
     assert shape is not None
     if shape.text:
@@ -124,10 +126,12 @@ def _is_of(value: Any, shape: Shape) -> bool:
 
 
 def _takes_integers(shape: Shape) -> bool:
-    return isinstance(shape, Scalar) and not shape.text and not pa.types.is_floating(shape.type)
+    return (
+        isinstance(shape, ScalarShape) and not shape.text and not pa.types.is_floating(shape.type)
+    )
 
 
-def _fit_struct(field: pa.Field, column: pa.StructArray, shape: Fields) -> Typed:
+def _fit_struct(field: pa.Field, column: pa.StructArray, shape: ObjectShape) -> Typed:
     if not shape.fields:
         return field, column, {}
     columns = dict(zip(column.type.names, column.flatten(), strict=True))
@@ -148,7 +152,7 @@ def _fit_struct(field: pa.Field, column: pa.StructArray, shape: Fields) -> Typed
     return pa.field(field.name, rows.type), rows, bad
 
 
-def _fit_list(field: pa.Field, column: pa.ListArray, shape: Items) -> Typed:
+def _fit_list(field: pa.Field, column: pa.ListArray, shape: ListShape) -> Typed:
     item, items, why = _fit(column.type.value_field, column.flatten(), shape.item)
     parents = pc.list_parent_indices(column)
     bad: dict[int, str] = {}
@@ -161,7 +165,7 @@ def _fit_list(field: pa.Field, column: pa.ListArray, shape: Items) -> Typed:
     return pa.field(field.name, kind), lists, bad
 
 
-def _fit_scalar(field: pa.Field, column: pa.Array, shape: Scalar) -> Typed:
+def _fit_scalar(field: pa.Field, column: pa.Array, shape: ScalarShape) -> Typed:
     kind = shape.type
     if column.type == kind:
         return schema_field(field.name, kind), column, {}

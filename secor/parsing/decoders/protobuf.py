@@ -26,7 +26,7 @@ from secor.parsing.decoders.frames import unframed
 from secor.parsing.decoders.framing import ConfluentFraming, MessageType, framing_of
 from secor.parsing.decoders.json_text import depth
 from secor.parsing.decoders.protobuf_files import check_compiler, message_class
-from secor.parsing.decoders.protobuf_types import Convert, Planner, dictionary
+from secor.parsing.decoders.protobuf_types import Convert, ProtobufPlanner, dictionary
 from secor.parsing.registry import RegisteredSchema, SchemaRegistry
 from secor.parsing.rows import Decoded, Rows
 from secor.parsing.user_classes import import_class
@@ -70,7 +70,7 @@ class _MessageReader:
     def __init__(self, registered: RegisteredSchema, message_type: MessageType) -> None:
         self._class = message_class(registered, message_type)
         kind: Any = self._class.DESCRIPTOR
-        self.type, self._getters = Planner(native=True).plan(kind)
+        self.type, self._getters = ProtobufPlanner(native=True).plan(kind)
         self._readers: dict[frozenset[str] | None, Convert] = {None: dictionary(self._getters)}
 
     def read(self, payload: bytes, wanted: frozenset[str] | None) -> Any:
@@ -119,7 +119,7 @@ class ProtobufDecoder:
             self._class = _load_described(Path(descriptor_set), message)
         self._binary = encoding == "binary"
         kind: Any = self._class.DESCRIPTOR
-        self._type, self._getters = Planner().plan(kind)
+        self._type, self._getters = ProtobufPlanner().plan(kind)
         self.identity = f"protobuf-3:{encoding}:{framing or 'none'}:{kind.full_name}:{_hash(kind)}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:

@@ -62,7 +62,7 @@ class ValueType:
 
 
 @dataclass(slots=True)
-class Planner:
+class ProtobufPlanner:
     """Walks a message's type; ``native``: well-known types are columns of their own types."""
 
     native: bool = False

@@ -13,13 +13,12 @@ from types import MappingProxyType
 from typing import BinaryIO
 
 import pyarrow as pa
-from pyarrow import orc
 
 from secor.core.errors import ConfigurationError
 from secor.core.ports import Sink
 from secor.formats.python_file import Output
 from secor.formats.typed.nested_arrays import is_list
-from secor.formats.typed.orc import NO_ROW_INDEX, OrcFormat
+from secor.formats.typed.orc import OrcFormat, stripe_writer
 from secor.tables.catalog import FIELD_ID
 from secor.tables.column_names import is_uuid
 from secor.tables.files.data_file_writer import DataFileWriter
@@ -91,12 +90,8 @@ class _OrcFile:
         self._integers = pa.schema([_integer_field(field) for field in data_format.columns])
         self._counts = ColumnCounts(data_format.columns)
         with self._output.failures():
-            self._writer = orc.ORCWriter(
-                pa.PythonFile(self._output, mode="w"),
-                batch_size=data_format.group_rows,
-                stripe_size=1,
-                compression=CODECS[data_format.codec],
-                row_index_stride=NO_ROW_INDEX,
+            self._writer = stripe_writer(
+                self._output, data_format.group_rows, CODECS[data_format.codec]
             )
 
     def write(self, group: pa.Table) -> None:

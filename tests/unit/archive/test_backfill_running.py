@@ -15,7 +15,7 @@ from secor.archive.backfill.model import PlannedBatch, decode_plan, encode
 from secor.archive.backfill.running import run_batch
 from secor.archive.backfill.verifying import summary_of, verify_batch
 from secor.archive.kept_schemas import KeptSchema, KeptSchemas
-from secor.batch import careful_writing
+from secor.batch import archived_batch
 from secor.core.errors import ConfigurationError, CorruptFile, ObjectConflict, TooManyBad
 from secor.formats import make_format
 from secor.parsing.parts import release_part
@@ -236,7 +236,7 @@ def test_messages_that_no_file_can_hold_are_in_quarantine_as_the_daemon_has_them
 def test_a_backfill_whose_files_all_fail_ends_with_an_error_and_stages_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(careful_writing, "NEIGHBOURS", 10)
+    monkeypatch.setattr(archived_batch, "NEIGHBOURS", 10)
     plan = world.plan()
     job = world.job(plan)
     failing = FailingFormat(job.topic_plan.log_format, refuse("close", *range(60)))

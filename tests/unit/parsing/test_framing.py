@@ -14,8 +14,8 @@ from secor.parsing.decoders.framing import (
     FRAMINGS,
     ApicurioFraming,
     ConfluentFraming,
-    Framing,
     GlueFraming,
+    RegistryFraming,
     SchemaName,
 )
 from secor.parsing.registry import ApicurioId
@@ -117,7 +117,7 @@ def test_a_schema_in_headers_asks_for_no_other_schema() -> None:
 @pytest.mark.parametrize("indexed", [False, True])
 @pytest.mark.parametrize("framing", FRAMINGS.values())
 def test_any_bytes_are_read_alike_alone_and_among_others(
-    framing: type[Framing], indexed: bool
+    framing: type[RegistryFraming], indexed: bool
 ) -> None:
     rng = random.Random(f"{framing}{indexed}")
     starts = [b"", b"\0", b"\1", b"\3\0", b"\3\5", b"\0\0\0\0", b"\0\0\0\0\0\0\0\0"]

@@ -23,7 +23,7 @@ from secor.tables.manifest import Manifest
 from secor.tables.overview import look_at
 from secor.tables.quarantine_replay import TableReplay
 from secor.tables.refused_files import MOST_REFUSED, FileState, RefusedFile
-from secor.tables.set_aside import FileDecisions, SetAside, WasSetAside, find_staged_file
+from secor.tables.set_aside import FileDecisions, SetAside, SetAsideResult, find_staged_file
 from secor.tables.settle import Settling
 from secor.tables.verification import Routed, compare
 from tests.fakes.archive import OperatorLedger
@@ -104,7 +104,7 @@ class RefusingWorld(CommittingWorld):
 
     def set_aside(
         self, name: str, *, dry_run: bool = False, without_missing: bool = False
-    ) -> WasSetAside:
+    ) -> SetAsideResult:
         """Do what the command does, as a process that has just begun."""
         world = self.world
         command = SetAside(

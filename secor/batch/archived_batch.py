@@ -35,7 +35,7 @@ from secor.core.model import Chunk, Part, next_offset
 from secor.core.ports import Clock, Parser
 
 
-class LeavingOut:
+class QuarantiningParser:
     """A parser that puts messages which cannot be written into quarantine unparsed.
 
     Its identity is that of the parser: these messages follow from the settings, too.
@@ -78,7 +78,7 @@ Begin = Callable[[TopicPlan], Batch]
 
 
 @dataclass(frozen=True, slots=True)
-class CarefulWriting:
+class ArchivedBatchWriter:
     """One batch of archived messages, whose ``chunks`` can be read more than once."""
 
     plan: TopicPlan
@@ -112,7 +112,7 @@ class CarefulWriting:
     def _without(self, reasons: Mapping[int, str]) -> TopicPlan:
         if not reasons:
             return self.plan
-        parser = LeavingOut(self.plan.parser, dict(reasons), self.quarantine)
+        parser = QuarantiningParser(self.plan.parser, dict(reasons), self.quarantine)
         return replace(self.plan, parser=parser)
 
     def _sealed(self, plan: TopicPlan, reason: Reason) -> tuple[SealedBatch, int]:
