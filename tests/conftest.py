@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 import structlog
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
     from secor.sandbox import Sandbox
     from tests.workers import GroupScheduling
+
+# Speed is for benchmarks: a machine that does other things too must fail no property.
+hypothesis.settings.register_profile("secor", deadline=None)
+hypothesis.settings.load_profile("secor")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -62,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="also run the tests marked long")
     parser.addoption("--background", action="store_true", help="the last worker: tests/workers.py")
     group = parser.getgroup("simulation")
-    group.addoption("--schedules", default=1400, type=int, help="random schedules to run")
+    group.addoption("--schedules", default=600, type=int, help="random schedules to run")
     group.addoption("--exhaustive", action="store_true", help="run every pair of crash points")
 
 

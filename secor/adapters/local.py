@@ -36,6 +36,7 @@ from secor.core.errors import (
     damaged_content,
 )
 from secor.core.model import StoredObject
+from secor.core.small_objects import with_sha256
 
 _PRIVATE = ".secor"
 _SIDECAR = ".metadata"
@@ -52,8 +53,10 @@ class LocalStore:
     directory, or looks like the store's own files, raises ``StopPartition``.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, sha256: bool = False) -> None:
+        """``sha256``: the metadata has the hash of the bytes."""
         self._directory = directory
+        self._sha256 = sha256
         self._private = directory / _PRIVATE
 
     def check(self) -> None:
@@ -80,6 +83,8 @@ class LocalStore:
         Raises ``RestartPartition`` when the content does not have this CRC32C.
         """
         target = self._file(key)
+        if self._sha256:
+            metadata = with_sha256(metadata, content)
         temporary = self._private / f"{uuid.uuid4().hex}.tmp"
         with _translated("put", target):
             _refuse_existing(target)

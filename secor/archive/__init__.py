@@ -1,8 +1,9 @@
 """The archive: what the store holds of a group's topics, read, checked, parsed again and repaired.
 
-In: objects that a group has put.  Out: messages (``objects``), findings (``verify``), marks of
-complete hours (``finalize``), messages of quarantine parsed again (``quarantine``), ranges parsed
-again (``backfill``), ledger entries that a person moves, accepts or rebuilds (``repair``).
+In: objects that a group has put.  Out: messages (``objects``), findings (``verify``), signed
+hashes of what was compared (``evidence``), marks of complete hours (``finalize``), messages of
+quarantine parsed again (``quarantine``), ranges parsed again (``backfill``), ledger entries that a
+person moves, accepts or rebuilds (``repair``).
 
 Objects describe themselves by their metadata; names alone say where a range begins.  Nothing here
 changes an object: what replaces objects makes new ones of a higher generation, verifies them, and

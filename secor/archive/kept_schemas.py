@@ -30,12 +30,12 @@ from secor.core.naming import SCHEMA_DIRECTORY, schema_root
 from secor.core.ports import ObjectStore
 from secor.formats.typed.growth import (
     MOST_FIELDS,
-    NOTHING,
     Propose,
     changes,
     field_count,
     grow_schema,
 )
+from secor.formats.typed.new_columns import NOTHING
 from secor.formats.typed.schema import RowSchema
 
 MOST_VERSIONS = 100
@@ -61,7 +61,7 @@ class KeptSchema:
     @property
     def rows(self) -> RowSchema:
         """What rows are brought to."""
-        return RowSchema(self.fields, "json", exact=True)
+        return RowSchema(self.fields, "json", exact=True, any_text=True)
 
     @property
     def text(self) -> str | None:

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from secor.core.errors import CorruptFile, OutcomeUnknown
-from secor.core.foreign_json import load_json
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import put_bytes, read_bytes
+from secor.core.text import load_json
 
 DIRECTORY = "_topic"
 _NAME = re.compile(r"([0-9]{6})\.json")

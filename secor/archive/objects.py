@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
 
+from secor.archive.beginning import (
+    NO_BEGINNINGS,
+    Beginning,
+    Beginnings,
+    parse_beginning,
+    read_beginnings,
+)
 from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, StoredObject, TopicPartition
 from secor.core.naming import (
@@ -86,7 +95,8 @@ class Archive:
 
     ``formats`` decides how an object is read: from its key and, where the key does not
     tell, its open file.  ``targets`` are the topics to whose directories a route may have
-    sent messages.
+    sent messages.  ``topics_prefix`` is the prefix of the topics' own directories, where this is
+    their quarantine.
     """
 
     store: ObjectStore
@@ -94,10 +104,16 @@ class Archive:
     hashed: bool = False
     formats: Callable[[str, BinaryIO | None], LogFormat] = format_of_key
     targets: tuple[str, ...] = ()
+    topics_prefix: str | None = None
 
     def root(self, topic: str) -> str:
         """Return the topic's directory."""
         return topic_root(self.prefix, topic, hashed=self.hashed)
+
+    def beginnings(self, topic: str) -> Beginnings:
+        """Return where the topic's logs begin in the archive, as was agreed."""
+        prefix = self.prefix if self.topics_prefix is None else self.topics_prefix
+        return read_beginnings(self.store, topic_root(prefix, topic, hashed=self.hashed))
 
     def topics(self) -> list[str]:
         """Return the topics that have objects, by name.  Lists every key of the prefix."""
@@ -153,56 +169,75 @@ class Archive:
         generations: Collection[int] | None = None,
         *,
         with_info: bool = False,
+        expired: bool = False,
     ) -> Iterator[ArchivedObject]:
         """Give the topic's objects, by key; ``with_info`` asks for each one's metadata, too.
+
+        Those that have ``expired`` and are not deleted yet are given if that is asked for.
 
         ``offsets`` leaves out the objects that hold none of them; where an object ends is
         only known with its info, so without it those that begin lower are given, too.
         """
-        below = self.root(topic)
-        yield from self._objects(
-            topic, below, partitions, offsets, generations, with_info=with_info
-        )
-
-    def _objects(
-        self,
-        topic: str,
-        below: str,
-        partitions: Collection[int] | None,
-        offsets: OffsetRange | None,
-        generations: Collection[int] | None,
-        *,
-        with_info: bool,
-    ) -> Iterator[ArchivedObject]:
-        """Give those of the topic's objects that are in a directory ``below`` its own."""
-        root = self.root(topic)
+        agreed: list[Beginning] = []
+        named = visible(self._named(topic, self.root(topic), partitions, generations, agreed))
+        if expired:
+            agreed.clear()
+        elif self.topics_prefix is not None:
+            agreed = list(self.beginnings(topic).agreed)
         wanted = (
-            ArchivedObject(topic, name, stored.size, stored.modified)
-            for stored in self.store.list(below + "/")
-            if (name := parse_key(root, stored.key)) is not None
-            and (partitions is None or name.partition in partitions)
-            and (generations is None or name.generation in generations)
-            and (offsets is None or name.start_offset < offsets.end)
+            archived
+            for archived in Beginnings(tuple(agreed)).above(named)
+            if offsets is None or archived.name.start_offset < offsets.end
         )
         for archived in self.described(wanted) if with_info else wanted:
             ends_before = offsets and archived.info and archived.info.batch.end <= offsets.start
             if not ends_before:
                 yield archived
 
+    def _named(
+        self,
+        topic: str,
+        below: str,
+        partitions: Collection[int] | None,
+        generations: Collection[int] | None,
+        agreed: list[Beginning],
+    ) -> Iterator[ArchivedObject]:
+        """Give those of the topic's objects that are in a directory ``below`` its own, by key.
+
+        The beginnings that the listing shows are added to ``agreed``.
+        """
+        root = self.root(topic)
+        for stored in self.store.list(below + "/"):
+            beginning = parse_beginning(root, stored.key)
+            if beginning is not None:
+                agreed.append(beginning)
+                continue
+            name = parse_key(root, stored.key)
+            if (
+                name is not None
+                and (partitions is None or name.partition in partitions)
+                and (generations is None or name.generation in generations)
+            ):
+                yield ArchivedObject(topic, name, stored.size, stored.modified)
+
     @property
     def quarantine(self) -> Archive:
         """The archive, beside this one, of messages that a parser could not place."""
         inside = [part for part in (self.prefix, QUARANTINE_DIRECTORY) if part]
-        return replace(self, prefix="/".join(inside))
+        return replace(self, prefix="/".join(inside), topics_prefix=self.prefix)
 
     def quarantined(
         self,
         topic: str,
         partitions: Collection[int] | None = None,
         generations: Collection[int] | None = None,
+        *,
+        expired: bool = False,
     ) -> Iterator[ArchivedObject]:
         """Give the objects of messages of this topic that a parser could not place."""
-        return self.quarantine.objects(topic, partitions, generations=generations, with_info=True)
+        return self.quarantine.objects(
+            topic, partitions, generations=generations, with_info=True, expired=expired
+        )
 
     def in_quarantine(self, archived: ArchivedObject) -> bool:
         """Tell whether an object holds messages that a parser could not place."""
@@ -213,20 +248,34 @@ class Archive:
         topic: str,
         partitions: Collection[int] | None = None,
         generations: Collection[int] | None = None,
+        *,
+        superseded: bool = False,
+        expired: bool = False,
     ) -> Iterator[ArchivedObject]:
         """Give every object with messages of this topic, with its metadata: also those in
-        quarantine, and those that a route sent to another topic's directory.
+        quarantine, those that a route sent to another topic's directory, and, if asked for,
+        those that are ``superseded``, and those that have ``expired`` and are not deleted yet.
         """
+        named: list[ArchivedObject] = []
+        agreed: list[Beginning] = []
         for where in dict.fromkeys((topic, *self.targets)):
             root = self.root(where)
             below = root if where == topic else routed_root(root, topic)
-            for archived in self._objects(
-                where, below, partitions, None, generations, with_info=True
-            ):
-                source = archived.info.topic_partition.topic if archived.info else where
-                if source == topic:
-                    yield replace(archived, topic=topic)
-        yield from self.quarantined(topic, partitions, generations)
+            named += self._named(where, below, partitions, generations, agreed)
+        beginnings = NO_BEGINNINGS if expired else Beginnings(tuple(agreed))
+        present = beginnings.above(named if superseded else visible(named), routed=True)
+        for archived in self.described(present):
+            source = archived.info.topic_partition.topic if archived.info else archived.topic
+            if source == topic:
+                yield replace(archived, topic=topic)
+        yield from self.quarantined(topic, partitions, generations, expired=expired)
+
+    def directories(self, topic: str) -> tuple[str, ...]:
+        """Return the directories in which ``everything`` of a topic is."""
+        places = dict.fromkeys((topic, *self.targets))
+        roots = ((where, self.root(where)) for where in places)
+        own = [root if where == topic else routed_root(root, topic) for where, root in roots]
+        return (*own, self.quarantine.root(topic))
 
     def read(self, archived: ArchivedObject) -> Iterator[pa.RecordBatch]:
         """Give the object's records.  Raises ``CorruptFile`` naming the key, ``NotFound``."""
@@ -274,7 +323,61 @@ def _is_of(info: ObjectInfo, name: ObjectName) -> bool:
     """Tell whether metadata and name agree; the topic may be another, where a route leads."""
     same_partition = info.topic_partition.partition == name.partition
     begins_inside = info.batch.start <= name.start_offset <= info.batch.end
-    return same_partition and begins_inside and info.generation == name.generation
+    ends_there = name.end is None or name.end == info.batch.end
+    same_generation = info.generation == name.generation
+    return same_partition and begins_inside and ends_there and same_generation
+
+
+def visible(objects: Iterable[ArchivedObject]) -> list[ArchivedObject]:
+    """Return a listing's objects without those that are superseded, in the same order.
+
+    A rewritten range replaces what begins in it: the objects of its topic partition and
+    generation that were rewritten less often.  It counts when all their places have a new
+    object, so what is read changes in one put; until then the new ones are left out.  Names
+    alone decide: of a part of a topic's directories the answer is right for these.
+    """
+    listed = list(objects)
+    if all(archived.name.end is None for archived in listed):
+        return listed
+    logs: dict[tuple[str, int, int], list[ArchivedObject]] = {}
+    for archived in listed:
+        logs.setdefault(_log_of(archived), []).append(archived)
+    hidden: set[str] = set()
+    for of_log in logs.values():
+        if any(archived.name.end is not None for archived in of_log):
+            hidden |= _superseded(of_log)
+    return [archived for archived in listed if archived.key not in hidden]
+
+
+def _log_of(archived: ArchivedObject) -> tuple[str, int, int]:
+    """Return whose offsets an object has: those of a route to this topic are another topic's."""
+    first = archived.name.output_partition.partition("/")[0]
+    topic = first.removeprefix(ROUTED) if first.startswith(ROUTED) else archived.topic
+    return topic, archived.name.partition, archived.name.generation
+
+
+def _superseded(objects: Sequence[ArchivedObject]) -> set[str]:
+    """Return the keys of one log's objects that are not read."""
+    ranges: dict[int, dict[tuple[int, int], list[ObjectName]]] = {}
+    for name in (archived.name for archived in objects):
+        if name.end is not None:
+            by_range = ranges.setdefault(name.rewrite, {})
+            by_range.setdefault((name.start_offset, name.end), []).append(name)
+    hidden: set[str] = set()
+    for rewrite, by_range in sorted(ranges.items()):
+        ordered = sorted(by_range)
+        replaced: dict[tuple[int, int], list[ObjectName]] = {}
+        for name in (archived.name for archived in objects):
+            at = bisect_right(ordered, name.start_offset, key=itemgetter(0)) - 1
+            inside = at >= 0 and name.start_offset < ordered[at][1]
+            # What a replay put later has messages that were in no object of the range.
+            if inside and name.rewrite < rewrite and not name.replayed:
+                replaced.setdefault(ordered[at], []).append(name)
+        for where, new in by_range.items():
+            old = replaced.get(where, [])
+            counts = {name.place for name in old} <= {name.place for name in new}
+            hidden.update(name.key for name in (old if counts else new))
+    return hidden
 
 
 @contextmanager

@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 
 from secor.batch.cut import ParsedChunk, cut_of, divide
 from secor.batch.framing import Framing
-from secor.batch.last_file import LastFile, WrittenBatch, WrittenFile
 from secor.batch.open_file import OpenFile
 from secor.batch.parse_trail import guarded
-from secor.batch.plan import TopicPlan
+from secor.batch.plan import LastFile, TopicPlan, WrittenBatch, WrittenFile
 from secor.batch.policy import BatchFacts, Reason, due
 from secor.batch.sealed import BatchFile, SealedBatch
 from secor.batch.workspace import Workspace

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secor.core.errors import FormatFailed, MessagesUnwritable, SecorError, is_of_values
-from secor.core.foreign_json import load_json
 from secor.core.model import OffsetRange, TopicPartition
+from secor.core.text import load_json
 
 LONGEST_REASON = 500
 """Characters."""

@@ -3,18 +3,57 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from secor.batch.last_file import LastFile
 from secor.batch.parse_trail import ParseTrail
 from secor.batch.policy import Policy
-from secor.core.model import DATA, Part, TopicPartition
+from secor.core.model import DATA, OffsetRange, Part, TopicPartition
 from secor.core.naming import ObjectName
-from secor.core.ports import LogFormat, Parser
+from secor.core.ports import FileWriter, LogFormat, Parser
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A closed file of a batch: ``size`` in bytes; the writer may tell more of it."""
+
+    stream: str
+    output_partition: str
+    key: str
+    size: int
+    writer: FileWriter
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBatch:
+    """What a batch's last file is made from; ``greatest_timestamp`` of all its messages."""
+
+    topic_partition: TopicPartition
+    range: OffsetRange
+    fingerprint: str
+    topic_id: str | None
+    greatest_timestamp: int | None
+    files: Sequence[WrittenFile]
+
+
+class LastFile(Protocol):
+    """An object that is put after all others of its batch: it says which they are.
+
+    Its key is that of the range, under every configuration.  Whichever comes first is right,
+    with the files that it names.
+    """
+
+    def key(self, topic_partition: TopicPartition, offsets: OffsetRange) -> str:
+        """Return its key."""
+
+    def body(self, batch: WrittenBatch) -> bytes:
+        """Return its bytes."""
+
 
 NAMING = "names by range"
 """How objects are named: another scheme gives other objects, so it is in the fingerprint."""
+NAMING_OF_CONNECT = "names of Kafka Connect by range"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +76,8 @@ class TopicPlan:
     ``root`` is the topic's directory in the store.  ``streams`` are further directories,
     by the names that the parser gives them: quarantine, other topics, tables.
     ``last_file`` describes what was made, where that is wanted.  ``trail`` is told which
-    messages are written.
+    messages are written.  With ``names_of_connect`` objects of the topic's own directory are
+    called as Confluent's S3 sink calls them, with ``codec_extension`` before the format's own.
     """
 
     group: str
@@ -51,6 +91,8 @@ class TopicPlan:
     streams: Mapping[str, OutputStream] = field(default_factory=dict)
     last_file: LastFile | None = None
     trail: ParseTrail | None = None
+    names_of_connect: bool = False
+    codec_extension: str = ""
 
     def stream(self, name: str) -> OutputStream:
         """Return the output stream of a part."""
@@ -65,19 +107,26 @@ class TopicPlan:
     def object_name(self, topic_partition: TopicPartition, start: int, part: Part) -> ObjectName:
         """Return the name of the object for ``part`` of a batch that begins at ``start``."""
         stream = self.stream(part.stream)
+        of_connect = self.names_of_connect and part.stream == DATA
+        codec = self.codec_extension if of_connect else ""
         return ObjectName(
             root=stream.root,
             output_partition=part.output_partition,
             generation=self.generation,
             partition=topic_partition.partition,
             start_offset=start,
-            extension=stream.log_format.extension,
+            extension=codec + stream.log_format.extension,
+            of_connect=of_connect,
         )
 
     @property
     def fingerprint(self) -> str:
         """16 hex digits over all that changes the objects made from a range."""
-        return _digest((*self._settings, NAMING))
+        return _digest((*self._settings, self._naming))
+
+    @property
+    def _naming(self) -> str:
+        return NAMING_OF_CONNECT + self.codec_extension if self.names_of_connect else NAMING
 
     @property
     def earlier_fingerprint(self) -> str:

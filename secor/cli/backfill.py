@@ -17,8 +17,8 @@ from secor.archive.verify.report import Report
 from secor.cli.backfill_plan import CONFIG, check_kinds, plan_command
 from secor.cli.backfill_publish import progress, publish_command, rollback_command
 from secor.cli.exit_codes import Exit
-from secor.cli.metrics_file import backfilled, metrics_file_option
 from secor.cli.open_archive import human_size, table
+from secor.cli.topic_type import backfilled, metrics_file_option
 from secor.config.load import load
 from secor.core.clock import SystemClock
 from secor.core.text import how_many

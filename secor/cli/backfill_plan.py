@@ -15,10 +15,8 @@ from secor.archive.backfill.model import BackfillPlan, encode
 from secor.archive.backfill.paths import Places
 from secor.archive.backfill.plan_request import Wanted
 from secor.archive.backfill.planning import Planner
-from secor.cli.metrics_file import backfilled, metrics_file_option
 from secor.cli.open_archive import archive_of, human_size
-from secor.cli.times import milliseconds
-from secor.cli.topic_type import TOPIC
+from secor.cli.topic_type import TOPIC, backfilled, metrics_file_option, milliseconds
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.clock import SystemClock
@@ -91,6 +89,12 @@ def plan_command(
     wanted = _wanted(from_time, to_time, offsets, keys)
     source, target = load(backup, os.environ), load(partition, os.environ)
     check_kinds(source, target, backup, partition)
+    if target.for_topic(topic).output.naming == "confluent":
+        raise ConfigurationError(
+            f"{partition}: objects named as Confluent's have no generation, and old and new ones"
+            f" would have one name: backfill {topic} into another prefix, with output.naming ="
+            ' "secor"'
+        )
     with (
         open_store(source) as raw,
         open_store(target) as store,

@@ -12,7 +12,7 @@ import click
 
 from secor.archive.backfill.model import read_plan
 from secor.cli.backfill_plan import CONFIG
-from secor.cli.metrics_file import backfilled, metrics_file_option
+from secor.cli.topic_type import backfilled, metrics_file_option
 from secor.config.load import load
 from secor.core.clock import SystemClock
 from secor.core.text import how_many

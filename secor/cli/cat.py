@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.archive.objects import ArchivedObject
+from secor.cli.cat_cluster import print_kept
 from secor.cli.open_archive import archive_of, refuse_tables, require_stored
 from secor.cli.topic_type import partitions_option
 from secor.config.load import load
@@ -66,6 +67,12 @@ Batches = Iterator[tuple[dict[str, object], pa.RecordBatch]]
 )
 @click.option("--raw", is_flag=True, help="Print only payloads, each with the delimiter.")
 @click.option("--delimiter", default="\\n", show_default=True, help="For --raw, and to read text.")
+@click.option("--groups", "kept", flag_value="groups", help="Print consumer groups' kept offsets.")
+@click.option("--acls", "kept", flag_value="acls", help="Print the kept ACLs.")
+@click.option("--quotas", "kept", flag_value="quotas", help="Print the kept client quotas.")
+@click.option("--schemas", "kept", flag_value="schemas", help="Print the kept schemas.")
+@click.option("--at", "time", metavar="TIME", help="Of these: as they were (ISO 8601 with a zone).")
+@click.option("--cluster", metavar="ID", help="Of these: the cluster's id.  Default: the newest.")
 def command(
     what: tuple[str, ...],
     partitions: tuple[int, ...],
@@ -74,17 +81,26 @@ def command(
     limit: int | None,
     raw: bool,
     delimiter: str,
+    kept: str | None,
+    time: str | None,
+    cluster: str | None,
 ) -> None:
     """Print stored messages as JSON lines.
 
     \b
-    secor cat CONFIG TOPIC   the messages of a topic, partition by partition
-    secor cat CONFIG KEY...  the messages of objects in the store
-    secor cat FILE...        the messages of local files, Java Secor's as well
+    secor cat CONFIG TOPIC     the messages of a topic, partition by partition
+    secor cat CONFIG KEY...    the messages of objects in the store
+    secor cat FILE...          the messages of local files, Java Secor's as well
+    secor cat --groups CONFIG  what consumer groups had committed (docs/recovery.md)
 
     CONFIG must end with .toml.  A key or payload that is not UTF-8 is printed in base64, and
     key_encoding or value_encoding says so.
     """  # noqa: D301 - click looks for the character, to leave the lines as they are
+    if kept is not None:
+        print_kept(what, kept, time, cluster)
+        return
+    if time is not None or cluster is not None:
+        raise click.UsageError("--at and --cluster are for --groups, --acls, --quotas, --schemas")
     if end is not None and end < start:
         raise ConfigurationError(f"--to {end} is below --from {start}")
     separator = delimiter.encode().decode("unicode_escape").encode("latin-1")

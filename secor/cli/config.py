@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import textwrap
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from secor.config.show import Setting, settings, topic_settings
 from secor.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from secor.config.reference import Described
     from secor.config.translation.draft import Draft
 
 
@@ -103,18 +105,94 @@ def show(config: Path, topic: str | None, as_json: bool) -> None:
         click.echo(line)
 
 
+def _keys(context: click.Context, argument: click.Parameter, text: str) -> list[str]:
+    from secor.config.reference import sections, settings
+
+    keys = [setting.key for setting in settings()]
+    return [key for key in dict.fromkeys([*sections(), *keys]) if key.startswith(text)]
+
+
+@command.command(epilog="Example: secor config explain policy.max_age")
+@click.argument("key", shell_complete=_keys)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: an array of settings.")
+def explain(key: str, as_json: bool) -> None:
+    """Explain the setting KEY, or list the settings of a section.
+
+    Prints what KEY does, its type, default and example, which groups have it, and the variable of
+    the environment that sets it.  docs/configuration.md has all settings.
+    """
+    from secor.config.reference import explain as settings_of
+
+    chosen = settings_of(key)
+    if as_json:
+        click.echo(json.dumps([_described(setting) for setting in chosen], indent=2))
+        return
+    for line in _explanation(chosen):
+        click.echo(line)
+
+
+def _described(setting: Described) -> dict[str, object]:
+    return {
+        "key": setting.key,
+        "description": setting.description,
+        "type": setting.type.replace("`", ""),
+        "unit": setting.unit,
+        "required": setting.required,
+        "defaults": dict(setting.defaults),
+        "examples": list(setting.examples),
+        "groups": list(setting.kinds),
+        "variable": setting.variable,
+    }
+
+
+_WRITTEN = {
+    "bytes": ' (bytes, or text such as "64MiB")',
+    "seconds": ' (seconds, or text such as "1h30m")',
+    "": "",
+}
+"""How values of a unit are written."""
+
+
+def _explanation(chosen: Sequence[Described]) -> Iterator[str]:
+    """Yield everything about one key, or a sentence for each of several."""
+    if len({setting.key for setting in chosen}) > 1:
+        width = max(len(setting.key) for setting in chosen)
+        for setting in chosen:
+            yield f"{setting.key:<{width}}  {setting.description.split('. ')[0].rstrip('.')}"
+        return
+    for setting in chosen:
+        name = setting.key.rpartition(".")[2]
+        defaults = [f"{kind}: {text}" for kind, text in setting.default.items()]
+        default = ", ".join(text.removeprefix(": ") for text in defaults) or "required"
+        yield setting.key
+        yield from (f"  {line}" for line in textwrap.wrap(setting.description, 88))
+        yield f"  type: {setting.type.replace('`', '')}{_WRITTEN[setting.unit]}"
+        yield f"  default: {default}"
+        yield from (f"  example: {name} = {setting.toml(it)}" for it in setting.examples)
+        yield f"  groups: {', '.join(setting.kinds)}"
+        if setting.variable is not None:
+            yield f"  environment: {setting.variable}"
+
+
 @command.command(
     name="import",
     epilog="\b\nExample: secor config import secor.prod.backup.properties -o backup.toml"
-    "\nExample: secor config import iceberg-sink.json -o sink.toml",
+    "\nExample: secor config import s3-sink.json --worker connect-distributed.properties"
+    "\nExample: secor config import http://connect:8083/connectors/s3-sink -o sink.toml",
 )
-@click.argument("properties", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("source", metavar="SOURCE")
 @click.option(
     "-D",
     "overrides",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Overrides the file, as in Java; may be repeated.",
+    help="Overrides SOURCE, as in Java; may be repeated.",
+)
+@click.option(
+    "--worker",
+    type=click.Path(path_type=Path),
+    help="The Connect worker's properties file: brokers, converter and access count where the"
+    " connector says nothing.",
 )
 @click.option(
     "-o",
@@ -122,12 +200,16 @@ def show(config: Path, topic: str | None, as_json: bool) -> None:
     type=click.Path(path_type=Path),
     help="Write to this new file instead of printing; an existing file is not overwritten.",
 )
-def import_(properties: Path, overrides: tuple[str, ...], output: Path | None) -> int:
+def import_(
+    source: str, overrides: tuple[str, ...], worker: Path | None, output: Path | None
+) -> int:
     """Translate another program's configuration.
 
-    FILE is Java Secor's properties file; its included files and -D options count, too
-    (docs/from-java-secor.md).  Or FILE is the configuration of the Iceberg sink for Kafka Connect,
-    as properties or as the JSON of Connect's REST interface (docs/tables.md).
+    SOURCE is Java Secor's properties file; its included files and -D options count, too
+    (docs/from-java-secor.md).  Or SOURCE is a sink connector of Kafka Connect: a file with its
+    properties or its JSON, or its address at a worker, http://HOST:8083/connectors/NAME.  These
+    sinks are known: Confluent's and Aiven's for S3 (docs/from-kafka-connect.md), Iceberg's
+    (docs/tables.md) and Hudi's.
 
     Standard error says what became of every property, and what is left to do.  Secrets are not
     copied: put them into the environment.
@@ -138,7 +220,7 @@ def import_(properties: Path, overrides: tuple[str, ...], output: Path | None) -
     """
     from secor.config.translation.report import needs_a_person, report
 
-    text, draft = _converted(properties, dict(map(_override, overrides)))
+    text, draft = _converted(source, dict(map(_override, overrides)), worker)
     write(text, output)
     for line in report(draft):
         click.echo(line, err=True)
@@ -147,16 +229,20 @@ def import_(properties: Path, overrides: tuple[str, ...], output: Path | None) -
     return Exit.DIFFERENT if needs_a_person(draft) else Exit.OK
 
 
-def _converted(path: Path, overrides: Mapping[str, str]) -> tuple[str, Draft]:
-    """Translate a file of whichever program it is of."""
-    from secor.config.iceberg_sink import connector_file
-    from secor.config.iceberg_sink.convert import convert as convert_connector
+def _converted(source: str, overrides: Mapping[str, str], worker: Path | None) -> tuple[str, Draft]:
+    """Translate settings of whichever program they are of."""
+    from secor.config.connect import connector_file
+    from secor.config.connect.sinks import convert as convert_connector
     from secor.config.java_secor.convert import convert as convert_properties
     from secor.config.translation.properties import read
 
-    if connector_file.is_connector(path):
-        return convert_connector(connector_file.read(path, overrides), path.name)
-    return convert_properties(read(path, overrides, os.environ), path.name)
+    if connector_file.is_connector(source):
+        settings = connector_file.read(source, overrides, worker)
+        name = source if connector_file.is_address(source) else Path(source).name
+        return convert_connector(settings, connector_file.without_password(name))
+    if worker is not None:
+        raise ConfigurationError("--worker: is for connectors of Kafka Connect")
+    return convert_properties(read(Path(source), overrides, os.environ), Path(source).name)
 
 
 command.add_command(example)

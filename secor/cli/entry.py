@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from secor.service.garbage import collect_nothing
+from secor.service.malloc import collect_nothing
 
 INTERRUPTED = 130
 

@@ -37,29 +37,46 @@ def _below(folder: Traversable, name: str) -> list[tuple[str, Traversable]]:
     return files
 
 
-@click.command(epilog="Example: secor config example config/backup.toml -o backup.toml")
+@click.command(epilog="Example: secor config example --full backup -o backup.toml")
 @click.argument("name", required=False)
+@click.option("--full", is_flag=True, help="A configuration with every key, its text and default.")
 @click.option(
     "-o",
     "output",
     type=click.Path(path_type=Path),
     help="Write to this new file instead of printing; an existing file is not overwritten.",
 )
-def example(name: str | None, output: Path | None) -> None:
+def example(name: str | None, full: bool, output: Path | None) -> None:
     """Print the example file NAME, or without NAME a list of all of them.
 
-    There are configurations with every key explained, service units, alert rules, a dashboard,
-    and a manifest for Kubernetes.
+    There are configurations with what must be set, service units, alert rules, a dashboard, and a
+    manifest for Kubernetes.
     """
     known = examples()
+    if full:
+        write(_full(name), output)
+        return
     if name is None:
         for path in known:
             click.echo(path)
         return
-    matching = [path for path in known if path == name or path.endswith(f"/{name}")]
+    names = (name, f"{name}.toml")
+    matching = [
+        path for path in known if path in names or path.endswith(tuple(f"/{it}" for it in names))
+    ]
     if len(matching) != 1:
         raise ConfigurationError(f"no example {name!r}: secor config example lists all")
     write(known[matching[0]].read_text("utf-8"), output)
+
+
+def _full(name: str | None) -> str:
+    """Return a configuration with every key.  Raises ``ConfigurationError``."""
+    from secor.config.examples import EXAMPLES, full_example
+
+    chosen = (name or "").removeprefix("config/").removesuffix(".toml")
+    if chosen not in EXAMPLES:
+        raise ConfigurationError(f"--full is for configurations: {', '.join(EXAMPLES)}")
+    return full_example(chosen)
 
 
 @click.command(
@@ -241,7 +258,9 @@ def _rendered(tree: dict[str, dict[str, Any]], kind: str) -> str:
         "\n".join([f"[{name}]", *(f"{key} = {json.dumps(it)}" for key, it in keys.items())])
         for name, keys in tree.items()
     ]
-    about = f"# secor config example config/{kind}.toml explains every key."
+    about = (
+        f"# 'secor config explain KEY' explains a key, 'secor config example --full {kind}' all."
+    )
     text = "\n\n".join([about, *sections]) + "\n"
     tree_of_text = tomllib.loads(text)
     if kind == "restore":

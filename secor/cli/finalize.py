@@ -16,9 +16,8 @@ from secor.archive.finalize.finalizer import Finalizer, Outcome
 from secor.archive.finalize.periods import Periods
 from secor.archive.finalize.stored_time import UP_TO_DATE, Progress, progress_of
 from secor.cli.exit_codes import Exit
-from secor.cli.metrics_file import metrics_file_option
 from secor.cli.open_archive import of_topic
-from secor.cli.topic_type import TOPIC
+from secor.cli.topic_type import TOPIC, metrics_file_option
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.clock import SystemClock

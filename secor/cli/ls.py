@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
+from secor.archive.beginning import Beginnings
 from secor.archive.objects import ArchivedObject
+from secor.cli.cat_cluster import kept_rows
 from secor.cli.open_archive import (
     archive_of,
     archived_topics,
@@ -61,12 +63,31 @@ def command(
         if not objects:
             require_stored(settings, store, topic)
         _objects(topic, objects, long=long, as_json=as_json)
+        if not as_json:
+            for line in _beginnings(topic, objects, archive.beginnings(topic)):
+                click.echo(line)
+
+
+def _beginnings(
+    topic: str, objects: Sequence[ArchivedObject], beginnings: Beginnings
+) -> Iterator[str]:
+    """Give a line for each partition whose first offsets have expired."""
+    logs = {(it.name.partition, it.name.generation) for it in objects}
+    agreed: dict[int, int] = {}
+    for partition, generation in logs:
+        offset = beginnings.of(partition, generation)
+        agreed[partition] = max(offset, agreed.get(partition, 0))
+    for partition, offset in sorted(agreed.items()):
+        if offset:
+            yield f"{topic}/{partition}: begins at offset {offset}: what was below has expired"
 
 
 def _topics(config: Config, store: ObjectStore, *, as_json: bool) -> None:
     listed = []
     for topic in archived_topics(config, store):
         objects = list(archive_of(config, topic, store).objects(topic))
+        if not objects:
+            continue  # all of it has expired
         listed.append(
             {
                 "topic": topic,
@@ -76,12 +97,23 @@ def _topics(config: Config, store: ObjectStore, *, as_json: bool) -> None:
                 "modified": _time(max(entry.modified for entry in objects)),
             }
         )
+    kept = kept_rows(config, store)
     if as_json:
-        click.echo(json.dumps({"topics": listed}, indent=2))
+        click.echo(json.dumps({"topics": listed, "cluster": kept}, indent=2))
         return
     if not listed:
         click.echo("no objects yet", err=True)
-        return
+    else:
+        _show_topics(listed)
+    if kept:
+        click.echo("\nkept of the cluster (secor cat --groups):")
+        shown = [("kind", "cluster", "last change")]
+        shown += [(str(it["kind"]), str(it["cluster"]), str(it["changed"])) for it in kept]
+        for line in table(shown, left=frozenset({0, 1, 2})):
+            click.echo(line)
+
+
+def _show_topics(listed: Sequence[Mapping[str, object]]) -> None:
     rows = [("topic", "partitions", "objects", "size", "last written")]
     rows += [
         (

@@ -15,9 +15,9 @@ from click.shell_completion import CompletionItem
 from secor import __version__
 from secor.cli.exit_codes import Exit, exit_of
 from secor.core.errors import SecorError
-from secor.service.garbage import collect_nothing, collect_seldom
 from secor.service.imports import import_structlog, start_no_blas_threads
 from secor.service.journal import is_journal
+from secor.service.malloc import collect_nothing, collect_seldom
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("secor.cli.run", "Store the topics of a configuration until stopped."),
@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "ls": ("secor.cli.ls", "List stored objects and the offsets in them."),
     "cat": ("secor.cli.cat", "Print stored messages."),
     "verify": ("secor.cli.verify", "Prove that every message is stored once."),
+    "evidence": ("secor.cli.evidence", "Check evidence of a verification, without Kafka."),
     "parser": ("secor.cli.parser", "Show where messages would go, and with which columns."),
     "quarantine": (
         "secor.cli.quarantine",
@@ -35,6 +36,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "finalize": ("secor.cli.finalize", "Mark complete hours and days."),
     "backfill": ("secor.cli.backfill", "Parse the backup again and replace wrong objects."),
+    "archive": ("secor.cli.archive", "Join small objects; let the oldest go."),
     "restore": ("secor.cli.restore", "Write the archive back into Kafka, exactly once."),
     "tables": ("secor.cli.tables", "Show a group's tables, commit to them, settle stopped ones."),
     "offsets": ("secor.cli.offsets", "Show or move committed offsets."),

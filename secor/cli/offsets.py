@@ -23,6 +23,7 @@ from secor.archive.repair.recover_ledger import (
     refuse_earlier_topic,
 )
 from secor.cli.exit_codes import Exit
+from secor.cli.offsets_groups import export_offsets, import_offsets
 from secor.cli.offsets_move import move_ledger
 from secor.cli.offsets_set import (
     config_argument,
@@ -89,6 +90,8 @@ def show(config: Path, as_json: bool) -> int:
 
 command.add_command(set_offset)
 command.add_command(move_ledger)
+command.add_command(import_offsets)
+command.add_command(export_offsets)
 
 
 @command.command("recover", epilog="Example: secor offsets recover backup.toml clicks")

@@ -12,8 +12,7 @@ import click
 from secor.archive.repair.move_offset import Move, move, plan_move
 from secor.cli.open_archive import archive_of, earlier_routes, of_topic
 from secor.cli.table_moves import refuse_below_vectors, with_dropped_manifests
-from secor.cli.times import milliseconds
-from secor.cli.topic_type import TOPIC
+from secor.cli.topic_type import TOPIC, milliseconds
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, Refused

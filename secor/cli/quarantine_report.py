@@ -61,7 +61,7 @@ def show_objects(rows: Sequence[Quarantined]) -> None:
 
 
 def _show_reasons(total: Counter[str]) -> None:
-    kinds = _kinds(total)
+    kinds = reason_kinds(total)
     shown = [(f"{number:,}", reason) for number, reason in kinds[:REASONS]]
     for text in table(shown, frozenset({1})):
         click.echo("  " + text)
@@ -70,7 +70,7 @@ def _show_reasons(total: Counter[str]) -> None:
         click.echo(f"  … and {more}; --json shows all")
 
 
-def _kinds(reasons: Counter[str]) -> list[tuple[int, str]]:
+def reason_kinds(reasons: Counter[str]) -> list[tuple[int, str]]:
     """Return numbers and reasons, the most frequent first; those that differ in values as one."""
     alike: dict[str, Counter[str]] = {}
     for reason, number in reasons.items():
@@ -105,7 +105,7 @@ def tell_replayed(replayed: Replayed, *, dry_run: bool) -> None:
             f"{replayed.archived.key}: {replayed.placed:,} {would}placed,"
             f" {replayed.filtered:,} {would}filtered, {replayed.bad:,} still bad"
         )
-    for number, reason in _kinds(replayed.reasons)[:3]:
+    for number, reason in reason_kinds(replayed.reasons)[:3]:
         click.echo(f"  {number:,} × {reason}")
 
 

@@ -14,9 +14,8 @@ from secor.cli.exit_codes import Exit
 from secor.cli.restore_control import fence, offsets, pause, resume, stop
 from secor.cli.restore_groups import groups
 from secor.cli.restore_look import status, verify
-from secor.cli.restore_options import configuration, load_job
+from secor.cli.restore_options import configuration, load_job, progress_bar
 from secor.cli.restore_plan import plan
-from secor.cli.restore_progress import progress_bar
 from secor.core.text import how_many
 from secor.service import logs
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 def command() -> None:
     """Write archived messages back to Kafka topics in transactions, each message once.
 
-    A job is one file; config/restore.toml explains every key.  The job commits its offsets in the
+    A job is one file; docs/configuration.md explains every key.  The job commits its offsets in the
     same transactions as the messages: a daemon that was killed continues where it was.
     """
 

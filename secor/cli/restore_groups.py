@@ -12,18 +12,19 @@ import click
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import table
 from secor.cli.restore_options import as_json, configuration, load_job
+from secor.cli.topic_type import milliseconds
 from secor.core.errors import ConfigurationError
 from secor.core.text import how_many
 
 if TYPE_CHECKING:
     from secor.adapters.kafka.group_admin import GroupAdmin
     from secor.restore.groups import Translation
-    from secor.wiring.group_offsets import Origin
+    from secor.wiring.group_offsets import KeptMoment, Origin
     from secor.wiring.restore import Job
     from secor.wiring.restore_groups import GroupPlan
 
 
-@click.command(epilog="Example: secor restore groups flights.toml --from groups.csv --apply")
+@click.command(epilog="Example: secor restore groups flights.toml --apply")
 @configuration
 @click.argument("groups", nargs=-1, metavar="[GROUP]...")
 @click.option(
@@ -31,7 +32,19 @@ if TYPE_CHECKING:
     "origin",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Where the groups have committed: the configuration of a group (.toml), whose [kafka]"
-    " section names the cluster, or a file of saved offsets; without it the target itself.",
+    " section names the cluster, or a file of saved offsets.  Default: what the backup has kept in"
+    " the archive, or, without that, the target itself.",
+)
+@click.option(
+    "--at",
+    "time",
+    metavar="TIME",
+    help="The kept offsets as they were (ISO 8601 with a zone).  Default: the newest.",
+)
+@click.option(
+    "--cluster",
+    metavar="ID",
+    help="The cluster of which they were kept.  Default: the newest that is not the target.",
 )
 @click.option(
     "--save",
@@ -56,6 +69,8 @@ def groups(
     config: Path,
     groups: tuple[str, ...],
     origin: Path | None,
+    time: str | None,
+    cluster: str | None,
     save: Path | None,
     name: str,
     apply: bool,
@@ -68,12 +83,15 @@ def groups(
     continues behind a message that it has not consumed.  Exit code 5 when a group is refused or an
     offset cannot be translated.
     """
-    from secor.wiring.group_offsets import save_offsets
+    from secor.wiring.group_offsets import KeptMoment, save_offsets
     from secor.wiring.restore import open_job
     from secor.wiring.restore_groups import open_groups, plan_groups
 
+    if origin is not None and (time or cluster):
+        raise click.UsageError("--at and --cluster are for what the archive has: leave --from out")
+    until = None if time is None else milliseconds(time) / 1000
     with open_job(load_job(config)) as job:
-        committed = _committed(job, origin, groups)
+        committed = _committed(job, origin, groups, KeptMoment(until, cluster))
         if save is not None:
             save_offsets(save, committed)
             click.echo(f"{how_many(len(committed.offsets), 'offset')} saved in {save}")
@@ -93,18 +111,26 @@ def groups(
     return Exit.DIFFERENT if refused or failed else Exit.OK
 
 
-def _committed(job: Job, origin: Path | None, groups: tuple[str, ...]) -> Origin:
+def _committed(
+    job: Job, origin: Path | None, groups: tuple[str, ...], moment: KeptMoment
+) -> Origin:
     """Raises ``ConfigurationError`` where no group has committed anything."""
-    from secor.wiring.group_offsets import offsets_of_cluster, offsets_of_file
+    from secor.wiring.group_offsets import offsets_of_archive, offsets_of_cluster, offsets_of_file
 
-    if origin is None or origin.suffix == ".toml":
+    chosen = moment.until is not None or moment.cluster is not None
+    kept = None if origin else offsets_of_archive(job, moment, groups, required=chosen)
+    if kept is not None:
+        committed = kept
+        click.echo(f"offsets {kept.kept}", err=True)
+    elif origin is None or origin.suffix == ".toml":
         committed = offsets_of_cluster(job, origin, os.environ, groups)
     else:
         committed = offsets_of_file(origin, groups)
     if not committed.offsets:
+        where = origin or committed.kept or "the target cluster"
         raise ConfigurationError(
-            f"{origin or 'the target cluster'}: no group has offsets of the job's topics; give"
-            " --from: the configuration of a group of the other cluster, or a file"
+            f"{where}: no group has offsets of the job's topics; give --from: the configuration of"
+            " a group of the other cluster, or a file"
         )
     return committed
 

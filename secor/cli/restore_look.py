@@ -11,8 +11,7 @@ import click
 
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import table
-from secor.cli.restore_options import as_json, configuration, load_job
-from secor.cli.restore_progress import progress_bar
+from secor.cli.restore_options import as_json, configuration, load_job, progress_bar
 from secor.core.text import how_many
 
 if TYPE_CHECKING:

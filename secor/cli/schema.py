@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from secor.cli.open_archive import of_topic
 from secor.cli.topic_type import TOPIC
+from secor.config.decoders import KeyDecoding
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, RestartPartition
@@ -105,7 +106,8 @@ def infer(config: Path, topic: str, limit: int, output: Path | None) -> None:
     A field gets the type of 99 of 100 of its values; text becomes a timestamp if its first 1,000
     values are ISO 8601 times, as in a kept schema.  Check the schema before you use it: you know
     which types later messages need, such as double where only whole numbers have come so far.
-    Nothing is committed.
+    The keys of messages give fields where [parser.key] reads them, as they do in the objects; the
+    last line says so.  Nothing is committed.
     """
     from secor.formats.typed.schema import RowSchema
     from secor.wiring.clients import open_reader
@@ -127,7 +129,7 @@ def infer(config: Path, topic: str, limit: int, output: Path | None) -> None:
     summary = f"looked at {how_many(sample.good, 'message')}"
     if sample.bad:
         summary += f"; {sample.bad:,} more cannot be parsed and would be in quarantine"
-    click.echo(summary + withheld_text(sample.withheld), err=True)
+    click.echo(summary + withheld_text(sample.withheld) + _about_keys(parser.key), err=True)
     for field in outvoted:
         click.echo(f"would be in quarantine: {field}", err=True)
 
@@ -166,6 +168,13 @@ def fetch(config: Path, topic: str, schema_id: int, output: Path | None) -> None
     text = json.dumps(json.loads(registered.text), ensure_ascii=False, indent=1)
     RowSchema.parse(text, f"schema {schema_id}")
     _give(text, output)
+
+
+def _about_keys(key: KeyDecoding) -> str:
+    """Return the end of a sentence about the fields of keys."""
+    if key.decoder == "none":
+        return "; keys are not read (parser.key.decoder)"
+    return f"; keys are read as {key.decoder}" + (", for no field" if key.field is None else "")
 
 
 class Sample:

@@ -17,6 +17,7 @@ from secor.core.errors import (
     LedgerCorrupt,
     LedgerLost,
     StopPartition,
+    TableUnusable,
     Unavailable,
 )
 from secor.core.model import Entry, LogRange, TopicPartition
@@ -54,6 +55,7 @@ class StopReasons:
         self._brokers = brokers
         self._opened = opened
         self._ids: dict[str, str | None] = {}
+        self._noted: dict[str, str | None] = {}
         self._store: ObjectStore | None = None
         self._refuse_lost: Callable[[TopicPartition, str | None, float], None] | None = None
 
@@ -91,6 +93,9 @@ class StopReasons:
         stopped = corrupt or self.find(topic_partition, entry, log)
         if stopped is None:
             stopped = divergence(topic_partition, entry, log, brokers.epoch_end)
+        waits = log.end > (log.start if entry.committed is None else entry.committed)
+        if stopped is None and waits and self._config.group.kind == "table":
+            stopped = self._without_plan(topic_partition.topic)
         return entry, log, stopped
 
     def _first_object(self, topic_partition: TopicPartition) -> str | None:
@@ -105,6 +110,19 @@ class StopReasons:
             return first_object(archive, topic_partition, generation)
         except (AccessDenied, Unavailable):
             return None
+
+    def _without_plan(self, topic: str) -> StopPartition | None:
+        """Return why a daemon could make no plan for a topic that has messages to stage."""
+        from secor.tables.plan_notes import PlanNotes
+
+        if topic not in self._noted:
+            try:
+                notes = PlanNotes(self._open_store(), self._config.output.prefix)
+                self._noted[topic] = next(notes.stops(topic), None)
+            except (AccessDenied, Unavailable):
+                return None
+        why = self._noted[topic]
+        return None if why is None else TableUnusable(why)
 
     def _known_to_tables(
         self, topic_partition: TopicPartition, topic_id: str | None

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from secor.cli.doctor_checks import SCRATCH, Finding, examine
 from secor.cli.store_checks import impatient, rights
-from secor.config.format_version import why_no_growth
 from secor.config.model import Config
-from secor.config.table_routes import describe_namesakes, namesakes
+from secor.config.route_checks import describe_namesakes, namesakes
+from secor.config.tables import why_no_growth
 from secor.core.errors import ConfigurationError, NotFound
 from secor.core.ports import ObjectStore
 from secor.core.text import how_many
@@ -101,8 +101,7 @@ def _stopped(config: Config) -> str:
 
 def _of_control(config: Config) -> Iterator[Finding]:
     """Check the rights on the control topic, and on the group that elects who coordinates."""
-    from secor.wiring.control_access import check_control_topic, check_election
-    from secor.wiring.table_election import members_of
+    from secor.wiring.table_coordination import check_control_topic, check_election, members_of
 
     topic = config.commit.topic_of(config.group.name)
     if topic is None:

@@ -42,7 +42,7 @@ def refuse_below_vectors(planned: Sequence[Move], config: Config, topic_id: str 
     The rows would not come again, but batches that lie across that offset would stop the table.
     """
     from secor.wiring.table_catalogs import open_tables
-    from secor.wiring.table_names import fixed_tables, namespaces_of
+    from secor.wiring.table_entries import fixed_tables, namespaces_of
 
     if not planned:
         return

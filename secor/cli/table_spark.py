@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from secor.config.model import Config
+
+if TYPE_CHECKING:
+    from secor.spark.hudi_engine import SparkHudiEngine
+    from secor.spark.merge_engine import SparkMergeEngine
 
 
 def log_of(config: Config) -> Path:
@@ -59,3 +65,43 @@ def start_table_spark(
 
 def _tell(line: str) -> None:
     click.echo(line, err=True)
+
+
+@contextmanager
+def merging(config: Config) -> Iterator[SparkMergeEngine | SparkHudiEngine | None]:
+    """Give the engine of a configuration, which starts when it is used; None without need."""
+    if not config.changes_rows:
+        yield None
+        return
+    engine = _engine(config)
+    try:
+        yield engine
+    finally:
+        engine.stop()
+
+
+def _engine(config: Config) -> SparkMergeEngine | SparkHudiEngine:
+    from secor.spark.hudi_engine import SparkHudiEngine
+    from secor.spark.merge_engine import SparkMergeEngine
+    from secor.wiring.table_catalogs import spark_catalog_of
+    from secor.wiring.table_storage import open_own_store
+
+    if config.table_format == "hudi":
+        from secor.wiring.hudi import hudi_settings_of
+        from secor.wiring.hudi_tasks import guard_of_tables, stores_of_tasks
+
+        return SparkHudiEngine(
+            lambda: start_table_spark(config, "run"),
+            stores_of_tasks(config),
+            partial(hudi_settings_of, config),
+            guard_of_tables(config),
+            log_place=str(log_of(config)),
+            timeout=config.spark.timeout,
+        )
+    return SparkMergeEngine(
+        lambda: start_table_spark(config, "run"),
+        open_own_store(config),
+        catalog=spark_catalog_of(config).name,
+        log_place=str(log_of(config)),
+        timeout=config.spark.timeout,
+    )

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
 
 from secor.cli.topic_type import ParamType
+from secor.config.load import load
+from secor.config.model import Config
 from secor.core.errors import SecorError
+
+
+def load_tables(config: Path) -> Config:
+    """Load a configuration.  Raises ``ConfigurationError`` if its group has no tables."""
+    from secor.wiring.table_group import require_tables
+
+    settings = load(config, os.environ)
+    require_tables(settings, config)
+    return settings
 
 
 class TableName(ParamType):
@@ -31,9 +43,8 @@ class TableName(ParamType):
 
 
 def _tables(path: Path) -> list[str]:
-    from secor.cli.load_tables import load_tables
     from secor.wiring.table_catalogs import open_tables
-    from secor.wiring.table_names import fixed_tables, namespaces_of
+    from secor.wiring.table_entries import fixed_tables, namespaces_of
 
     config = load_tables(path)
     names = set(fixed_tables(config))

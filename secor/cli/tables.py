@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "ls": ("secor.cli.tables_show", "List tables, their last commits and what waits."),
     "show": ("secor.cli.tables_show", "Show which offsets a table has."),
+    "explain": ("secor.cli.tables_explain", "Show where columns come from, and what was refused."),
     "status": ("secor.cli.tables_show", "Show what is staged, behind and stopped."),
     "run": ("secor.cli.tables_run", "Coordinate the commits until stopped."),
     "commit": ("secor.cli.tables_run", "Commit now what is staged."),

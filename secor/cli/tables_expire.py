@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from secor.cli.load_tables import load_tables
 from secor.cli.open_archive import human_size
+from secor.cli.table_type import load_tables
 from secor.cli.tables_show import NO_TABLES
 from secor.core.errors import TableStopped
 from secor.core.text import how_many

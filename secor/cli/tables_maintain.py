@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secor.cli.exit_codes import Exit
-from secor.cli.load_tables import load_tables
 from secor.cli.table_spark import start_table_spark
+from secor.cli.table_type import load_tables
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, TableStopped, Unavailable
 from secor.tables.catalog import MAIN

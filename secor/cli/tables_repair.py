@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secor.cli.exit_codes import Exit
-from secor.cli.load_tables import load_tables
-from secor.cli.table_type import TABLE
+from secor.cli.table_type import TABLE, load_tables
 from secor.cli.verify_metadata import ComparedMetadata, compare_table
 from secor.core.errors import ConfigurationError, TableStopped, Unavailable
 from secor.core.retry import delay

@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,19 +15,88 @@ import click
 import structlog
 
 from secor.cli.exit_codes import Exit
-from secor.cli.load_tables import load_tables
-from secor.cli.merge_engine import merging
-from secor.cli.table_spark import log_of
+from secor.cli.table_spark import log_of, merging
+from secor.cli.table_type import load_tables
 from secor.config.model import Config
-from secor.core.errors import Unavailable
+from secor.core.errors import SecorError, Unavailable
+from secor.core.model import TopicPartition
+from secor.core.text import how_many
+from secor.tables.commit_result import Result, TableResult
 from secor.tables.cycle import State, Timing
+from secor.tables.observer import Backlog
+from secor.tables.refused_files import describe
 
 if TYPE_CHECKING:
     from secor.service.monitoring.health import Health
     from secor.service.monitoring.table_telemetry import TableTelemetry
-    from secor.service.stop_signal import StopSignal
+    from secor.service.systemd import StopSignal
     from secor.spark.hudi_engine import SparkHudiEngine
     from secor.spark.merge_engine import SparkMergeEngine
+
+
+class CycleReport:
+    """A ``TableObserver`` that keeps what a command prints."""
+
+    def __init__(self) -> None:
+        self._results: list[TableResult] = []
+        self._errors: list[SecorError] = []
+        self._missing = 0
+
+    def leading(self, leads: bool, epoch: int) -> None:
+        """Say nothing."""
+
+    def cycle_ended(self, seconds: float, missing: int) -> None:
+        """Keep how many partitions did not answer."""
+        self._missing = missing
+
+    def cycle_discarded(self, missing: int) -> None:
+        """A cycle ended without a commit; see ``TableObserver``."""
+        self._errors.append(
+            Unavailable(f"nothing committed: {missing} topic partitions did not answer")
+        )
+
+    def cycle_failed(self, error: SecorError) -> None:
+        """Keep it."""
+        self._errors.append(error)
+
+    def timestamp_from_future(self, topic_partition: TopicPartition, timestamp: int) -> None:
+        """Say nothing: valid-through ignores it."""
+
+    def table_committed(self, result: TableResult) -> None:
+        """Keep it."""
+        self._results.append(result)
+
+    def staged(self, backlog: Backlog) -> None:
+        """Say nothing."""
+
+    @property
+    def wrong(self) -> bool:
+        """Something was not committed."""
+        return bool(self._errors) or any(
+            it.error or it.stopped or it.refused for it in self._results
+        )
+
+    def lines(self) -> Iterator[str]:
+        """Give what to print."""
+        for error in self._errors:
+            yield f"failed: {error}"
+        if self._missing:
+            yield f"{how_many(self._missing, 'topic partition')} did not answer in time"
+        for result in self._results:
+            if result.result is Result.COMMITTED:
+                rows = how_many(result.records, "row")
+                yield f"{result.table}: {rows} in {how_many(result.files, 'file')} committed"
+            elif result.error is not None:
+                yield f"{result.table}: {result.result}: {result.error}"
+            else:
+                yield f"{result.table}: nothing new"
+            for key, why in sorted(result.stopped.items()):
+                yield f"{result.table}: {key} is stopped: {why}"
+            for sentence in describe(result.table, result.refused):
+                yield f"{result.table}: {sentence}"
+        if not self._results and not self._errors:
+            yield "nothing is staged"
+
 
 READY = 10.0
 """Seconds that ``commit`` waits for the control topic before it asks nobody."""
@@ -48,10 +118,10 @@ def run(config: Path) -> int:
     from secor.service.monitoring.health import Health
     from secor.service.monitoring.table_telemetry import TableTelemetry
     from secor.service.status.table_board import TableBoard
-    from secor.service.stop_signal import StopSignal
+    from secor.service.systemd import StopSignal
     from secor.wiring.http_server import metrics_server, pages_of_tables
+    from secor.wiring.table_entries import fixed_tables
     from secor.wiring.table_group import clock
-    from secor.wiring.table_names import fixed_tables
 
     settings = load_tables(config)
     journal = None
@@ -99,8 +169,7 @@ def _coordinate(
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
     """
     from secor.tables.control import SharedChannel
-    from secor.wiring.table_coordination import open_channel
-    from secor.wiring.table_election import elected
+    from secor.wiring.table_coordination import elected, open_channel
     from secor.wiring.table_group import open_table_group
 
     with (
@@ -132,7 +201,6 @@ def commit(config: Path, now: bool) -> int:
     It asks the daemons to upload what they hold and waits for them, as a cycle does; with --now it
     does not ask.  Exit code 5 when a table is stopped or could not be committed.
     """
-    from secor.cli.cycle_report import CycleReport
     from secor.wiring.table_coordination import open_channel
     from secor.wiring.table_group import open_table_group
 

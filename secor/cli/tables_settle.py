@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from secor.cli.load_tables import load_tables
-from secor.cli.merge_engine import merging
-from secor.cli.table_type import TABLE
+from secor.cli.table_spark import merging
+from secor.cli.table_type import TABLE, load_tables
 from secor.tables.settle import Settled
 
 config_argument = click.argument("config", type=click.Path(path_type=Path))
@@ -90,7 +89,7 @@ def set_aside(
     meanwhile.
     """
     from secor.wiring.table_group import open_table_group
-    from secor.wiring.table_set_aside import set_files_aside
+    from secor.wiring.table_replays import set_files_aside
 
     settings = load_tables(config)
     with merging(settings) as engine, open_table_group(settings, engine) as group:

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 import click
 
 from secor.cli.exit_codes import Exit
-from secor.cli.load_tables import load_tables
 from secor.cli.open_archive import absent_topics, human_size, table
 from secor.cli.progress import duration, withheld_lines
 from secor.cli.stop_reasons import StopReasons, sentence
-from secor.cli.table_type import TABLE
+from secor.cli.table_type import TABLE, load_tables
 from secor.config.model import Config
 from secor.core.model import OpenTransaction, TopicPartition
 from secor.core.text import how_many

@@ -3,13 +3,44 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
+from secor.archive.backfill.model import BackfillPlan
+from secor.config.load import load
 from secor.core.errors import SecorError
+from secor.service.monitoring.last_run import LastRun
+
+metrics_file_option = click.option(
+    "--metrics-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="On success, write times and counts to FILE for node_exporter's textfile collector.",
+)
+
+
+def backfilled(last_run: LastRun, partition: Path, plan: BackfillPlan, step: str) -> None:
+    """Write that a step of the backfill of the group of ``partition`` succeeded."""
+    group = load(partition, os.environ).group.name
+    batches, replaced = len(plan.batches), len(plan.replaced)
+    last_run.backfilled(group, plan.topic, step, batches=batches, replaced=replaced)
+
+
+def milliseconds(text: str) -> int:
+    """Return an ISO 8601 time with a zone in milliseconds since 1970.  Raises ``UsageError``."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.UsageError(
+            f"{text!r} is no time: write ISO 8601 with a zone, such as 2026-11-21T06:00:00Z"
+        ) from error
+    if time.tzinfo is None:
+        raise click.UsageError(f"{text!r} names no time zone: add Z, or an offset such as +01:00")
+    return round(time.timestamp() * 1000)
+
 
 PATIENCE = 2.0
 """Seconds that a person who presses Tab waits for the brokers."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,12 +22,15 @@ from secor.cli.open_archive import (
     archive_of,
     archived_topics,
     earlier_routes,
+    human_size,
     of_topic,
     quarantined_topics,
     require_stored,
 )
 from secor.cli.topic_type import TOPIC, partitions_option
-from secor.cli.verify_by import by_option
+from secor.cli.verify_by import by_option, look_up_option
+from secor.cli.verify_evidence import EvidenceFile, evidence_of, evidence_options
+from secor.cli.verify_source import SourceOptions, source_options, verify_source
 from secor.cli.verify_tables import verify_tables
 from secor.config.load import load
 from secor.config.model import Config
@@ -39,11 +43,12 @@ from secor.core.ports import OffsetLedger
 class Watch:
     """Who shows the progress: what takes offsets passed, objects looked at, and the total.
 
-    ``expect`` is None where nobody wants the total.
+    ``expect`` is None where nobody wants the total.  ``hashed`` takes bytes, for evidence.
     """
 
     advance: Callable[[TopicPartition, int], None]
     looked: Callable[[str, int], None]
+    hashed: Callable[[TopicPartition, int], None]
     expect: Callable[[int], None] | None
 
 
@@ -77,6 +82,9 @@ LINES = 20
     help="Of tables, compare only which rows there are: do not read all values of their files.",
 )
 @by_option
+@look_up_option
+@source_options
+@evidence_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     config: Path,
@@ -87,7 +95,11 @@ def command(
     archive_only: bool,
     rows_only: bool,
     by: str | None,
+    look_up: int | None,
+    evidence: Path | None,
+    sign_with: Path | None,
     as_json: bool,
+    **of_source: Any,
 ) -> int:
     """Compare the objects with the topics, offset by offset, up to the committed offsets.
 
@@ -100,15 +112,34 @@ def command(
     (counts, bounds, partition values) is compared with their values; --rows-only leaves this out.
     With --by, an engine reads the tables, and must find the least and greatest values and nulls of
     each file by its filters.
+    With --source, tables whose rows are changed are compared with the database that these come
+    from, instead of with the log: each row, column by column.
+    With --evidence, the ranges, messages, holes and hashes that were compared are written to a
+    file, which 'secor evidence check' compares with the archive later, without Kafka.
     """
     settings = load(config, os.environ)
+    evidence_file = evidence_of(settings, config, evidence, sign_with, start, generations)
+    source = SourceOptions(**of_source)
+    if source.source is not None:
+        if settings.group.kind != "table" or rows_only or archive_only:
+            raise ConfigurationError(
+                f"{config}: --source is for groups with tables, without --rows-only and"
+                " --archive-only"
+            )
+        return verify_source(settings, topics, source, by=by, as_json=as_json)
+    if source.source_tables or source.ignore_columns:
+        raise ConfigurationError("--source-table and --ignore-column need --source")
     if settings.group.kind == "table":
         if partitions or start is not None or generations or archive_only:
             raise ConfigurationError(
                 f"{config}: of a group with tables only whole topics are compared: take"
                 " --partition, --from, --generation and --archive-only away"
             )
-        return verify_tables(settings, topics, by=by, rows_only=rows_only, as_json=as_json)
+        if look_up is not None and by is None:
+            raise ConfigurationError("--look-up N: say by which engine, with --by")
+        return verify_tables(
+            settings, topics, by=by, look_up=look_up, rows_only=rows_only, as_json=as_json
+        )
     if rows_only or by is not None:
         raise ConfigurationError(
             f"{config}: has no tables: take {'--rows-only' if rows_only else '--by'} away, which is"
@@ -117,15 +148,16 @@ def command(
     report = Report(with_topic=not archive_only)
     with _progress(enabled=not as_json) as watch:
         if archive_only:
-            reports = _alone(settings, topics, generations)
+            reports = _alone(settings, topics, partitions, generations, watch, evidence_file)
         else:
-            reports = _compared(settings, topics, partitions, start, generations, watch)
-        for partition_report in reports:
-            if partitions and partition_report.topic_partition.partition not in partitions:
-                continue
-            report.partitions.append(partition_report)
+            reports = _compared(
+                settings, topics, partitions, start, generations, watch, evidence_file
+            )
+        report.partitions += reports
     _require(partitions, report, archive_only=archive_only)
     _print(report, as_json=as_json)
+    if evidence_file is not None:
+        evidence_file.write(report, as_json=as_json)
     return report.exit_code
 
 
@@ -139,7 +171,12 @@ def _require(partitions: tuple[int, ...], report: Report, *, archive_only: bool)
 
 
 def _alone(
-    config: Config, topics: tuple[str, ...], generations: tuple[int, ...]
+    config: Config,
+    topics: tuple[str, ...],
+    partitions: tuple[int, ...],
+    generations: tuple[int, ...],
+    watch: Watch,
+    evidence: EvidenceFile | None,
 ) -> Iterator[PartitionReport]:
     from secor.wiring.clients import open_store
 
@@ -152,7 +189,17 @@ def _alone(
         for topic in topics or archived_topics(config, store):
             archive = archive_of(config, topic, store, routes)
             parsed = config.group.kind == "partition"
-            yield from verify_archive_only(archive, topic, generations or None, parsed=parsed)
+            for report in verify_archive_only(
+                archive,
+                topic,
+                generations or None,
+                parsed=parsed,
+                inventories=evidence is not None,
+            ):
+                if not partitions or report.topic_partition.partition in partitions:
+                    if evidence is not None:
+                        evidence.add(report, archive, watch.hashed)
+                    yield report
 
 
 def _compared(
@@ -162,6 +209,7 @@ def _compared(
     start: int | None,
     generations: tuple[int, ...],
     watch: Watch,
+    evidence: EvidenceFile | None,
 ) -> Iterator[PartitionReport]:
     from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 
@@ -186,8 +234,9 @@ def _compared(
         for topic in names:
             topic_partitions = of_topic(reader.partitions(topic), topic)
             numbers = [number.partition for number in topic_partitions]
+            archive = archive_of(config, topic, store, routes)
             verifier = Verifier(
-                archive_of(config, topic, store, routes),
+                archive,
                 reader,
                 ledger,
                 generations=generations or None,
@@ -196,9 +245,14 @@ def _compared(
                 progress=watch.advance,
                 looked=watch.looked,
                 parsing=_parsing(config, topic),
+                inventories=evidence is not None,
             )
             chosen = [number for number in numbers if not partitions or number in partitions]
-            yield from verifier.verify(topic, chosen, reader.topic_id(topic))
+            for report in verifier.verify(topic, chosen, reader.topic_id(topic)):
+                if not partitions or report.topic_partition.partition in partitions:
+                    if evidence is not None:
+                        evidence.add(report, archive, watch.hashed, reader.read_uncommitted)
+                    yield report
 
 
 def offsets_to_compare(
@@ -227,7 +281,7 @@ def _parsing(config: Config, topic: str) -> Parsing | None:
 def _progress(*, enabled: bool) -> Iterator[Watch]:
     """Show total, rate and time left on standard error, when a person watches."""
     if not enabled or not sys.stderr.isatty():
-        yield Watch(lambda _topic_partition, _offsets: None, lambda _topic, _objects: None, None)
+        yield Watch(lambda _, __: None, lambda _, __: None, lambda _, __: None, None)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -259,7 +313,14 @@ def _progress(*, enabled: bool) -> Iterator[Watch]:
                 task, description=f"looking at {topic}: {seen[topic]:,} objects", refresh=True
             )
 
-        yield Watch(advance, looked, lambda total: bars.update(task, total=total))
+        def hashed(topic_partition: TopicPartition, size: int) -> None:
+            read[topic_partition] += size
+            shown = human_size(read[topic_partition])
+            bars.update(task, description=f"hashing {topic_partition}: {shown}")
+
+        read: Counter[TopicPartition] = Counter()
+
+        yield Watch(advance, looked, hashed, lambda total: bars.update(task, total=total))
 
 
 def _print(report: Report, *, as_json: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow as pa
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.tables.catalog import Table
-from secor.tables.engine_filters import FilterCheck, TableReader
+from secor.tables.engine_filters import MOST, FilterCheck, TableReader
 from secor.tables.verification import COLUMNS
 
 if TYPE_CHECKING:
@@ -24,6 +24,17 @@ by_option = click.option(
     "--by",
     type=click.Choice([DUCKDB, SPARK]),
     help="Read Iceberg tables by this engine, and look values of each file up by its filters.",
+)
+
+LOOK_UP = {DUCKDB: MOST, SPARK: 60}
+"""Values of a table that are looked up: a statement each, for which Spark takes seconds."""
+
+look_up_option = click.option(
+    "--look-up",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Of each table, look at most so many values up, evenly over files and columns."
+    f"  Default: {LOOK_UP[DUCKDB]} by DuckDB, {LOOK_UP[SPARK]} by Spark.",
 )
 
 
@@ -51,21 +62,36 @@ def reading_by(config: Config, engine: str | None) -> Iterator[TableReader | Non
 
 
 @contextmanager
+def reading_rows(config: Config, engine: str | None) -> Iterator[TableReader | None]:
+    """Open an engine that reads rows: as ``reading_by``, and Spark where tables are Hudi's."""
+    if config.table_format == "hudi" and engine in (None, SPARK):
+        with _spark(config) as tables:
+            yield tables
+        return
+    with reading_by(config, engine) as reader:
+        yield reader
+
+
+@contextmanager
 def _spark(config: Config) -> Iterator[TableReader]:
     from secor.cli.table_spark import log_of, start_table_spark
+    from secor.spark.hudi_engine import read_table
     from secor.spark.merge_engine import table_name
     from secor.spark.table_reader import SparkTables, read_head
 
-    spark = start_table_spark(config, "verify")
+    # The same manifests are read for each value that is looked up.
+    cached = {f"spark.sql.catalog.{config.catalog.name}.io.manifest.cache-enabled": "true"}
+    spark = start_table_spark(config, "verify", {**cached, **config.spark.settings})
+
+    def read(table: Table, branch: str) -> Any:
+        session = spark.newSession()
+        if config.table_format == "hudi":
+            return read_table(session, table)
+        name = table_name(config.catalog.name, table.identifier)
+        return read_head(session, name, table.head(branch))
+
     try:
-        yield SparkTables(
-            lambda table, branch: read_head(
-                spark.newSession(),
-                table_name(config.catalog.name, table.identifier),
-                table.head(branch),
-            ),
-            str(log_of(config)),
-        )
+        yield SparkTables(read, str(log_of(config)))
     finally:
         spark.stop()
 
@@ -88,10 +114,14 @@ def origins(
 
 
 def check_filters(
-    reader: TableReader, tables: Mapping[str, Table], branch: str, stopped: dict[str, str]
+    reader: TableReader,
+    tables: Mapping[str, Table],
+    branch: str,
+    stopped: dict[str, str],
+    most: int | None,
 ) -> FilterCheck:
     """Look values of each file up; note in ``stopped`` why a table could not be read."""
-    check = FilterCheck(reader.name)
+    check = FilterCheck(reader.name, most or LOOK_UP[reader.name.lower()])
     for name, table in sorted(tables.items()):
         if name in stopped:
             continue

@@ -156,12 +156,13 @@ def verify_tables(
     topics: tuple[str, ...],
     *,
     by: str | None = None,
+    look_up: int | None = None,
     rows_only: bool,
     as_json: bool,
 ) -> int:
     """Compare tables and quarantine with the log, and metadata with files unless ``rows_only``.
 
-    The engine ``by`` reads the tables, and looks values up by its filters; None for the library.
+    The engine ``by`` reads them, and looks ``look_up`` values of each up; None for the library.
 
     Prints what is wrong.  Returns the exit code.
     """
@@ -192,7 +193,8 @@ def verify_tables(
             verified.nothing = _why_nothing(reader, partitions, verified.withheld)
         present = {name: table for name, (table, _) in loaded.items()}
         if engine is not None:
-            verified.filters = check_filters(engine, present, config.commit.branch, stopped)
+            branch = config.commit.branch
+            verified.filters = check_filters(engine, present, branch, stopped, look_up)
         if not rows_only:
             verified.metadata += compare_metadata(group, present, tables.unreadable)
         if tables.changed:

@@ -133,11 +133,8 @@ def _places(batch: SealedBatch, intent: Intent) -> Iterator[tuple[str, str]]:
     Under another configuration the output partitions are not known; that is rare, and
     worth a listing of the topic.
     """
-    stem = f"{batch.plan.generation}_{batch.topic_partition.partition}_"
-    listed = {file.place for file in batch.files if isinstance(file.name, ObjectName)}
-    for place in listed:
-        directory = "/".join(part for part in (place.root, place.output_partition) if part)
-        yield place.root, f"{directory}/{stem}"
+    names = (file.name for file in batch.files if isinstance(file.name, ObjectName))
+    yield from {(name.root, name.stem) for name in names}
     if intent.supersedes:
         roots = set(batch.plan.roots)
         for old in intent.supersedes:

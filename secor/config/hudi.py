@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from secor.config.values import Maybe, Section, fault
 from secor.core.partition_terms import parse_term
@@ -52,7 +52,12 @@ def check_place(uri: str, key: str) -> None:
 class Hudi(Section):
     """``[hudi]``: where Hudi tables are."""
 
-    warehouse: Maybe[str] = None
+    warehouse: Maybe[str] = Field(
+        default=None,
+        description="Location of new Hudi tables: <warehouse>/<namespace>/<table>. A route may"
+        " have a location of its own instead.",
+        examples=["s3://my-logs/hudi"],
+    )
 
     def location_of(self, table: str) -> str:
         """Return the base path of a table that has none of its own."""

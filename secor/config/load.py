@@ -13,11 +13,11 @@ from pydantic_core import ErrorDetails
 
 from secor.config import environment as variables
 from secor.config import schema
+from secor.config.environment import expand
 from secor.config.fault_messages import fault_message, syntax_message
 from secor.config.model import Config
 from secor.config.schema import Step
 from secor.config.values import Section
-from secor.config.variables_in_text import expand
 from secor.core.errors import ConfigurationError
 from secor.core.text import how_many
 
@@ -41,7 +41,7 @@ def load(path: Path, environment: Mapping[str, str]) -> Config:
             " 'secor restore' read it"
         )
     config, sources = load_as(Config, path, environment)
-    return config.with_sources(sources)
+    return config.with_sources(sources, variables.stray_variables(environment))
 
 
 def is_restore(path: Path) -> bool:

@@ -3,37 +3,70 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from secor.config.cluster import Registry, refuse_kept_cluster
+from secor.config.decoders import OF_DECODERS
 from secor.config.finalize import Finalize
-from secor.config.format_version import check_format_version
 from secor.config.hudi import Hudi
-from secor.config.output import TYPED_FORMATS, Output
+from secor.config.output import TYPED_FORMATS, Output, Policy, without_settings_of
 from secor.config.parser import Parser, check_together
 from secor.config.process import Limits, Local, Logs, Metrics
-from secor.config.servers import Kafka, Ledger, ZooKeeper
-from secor.config.stores import S3, Azure, Gcs, LocalStore, Store
-from secor.config.table_routes import (
-    TableRoute,
+from secor.config.route_checks import (
+    check_joined_fields,
+    check_known_fields,
     conflicting_creation,
     describe_namesakes,
     namesakes,
+    shared_names,
 )
+from secor.config.servers import Kafka, Ledger, ZooKeeper
+from secor.config.stores import S3, Azure, Gcs, LocalStore, Store
+from secor.config.table_routes import TableRoute
 from secor.config.tables import (
     Catalog,
     Commit,
     Rows,
     Spark,
+    check_format_version,
     check_of_tables,
     without_control_topic,
 )
-from secor.config.topic_rules import complete_rule
 from secor.config.transforms import CHANGES_FIELDS
-from secor.config.values import MIB, Duration, Expression, Maybe, Name, Section, Size, fault
+from secor.config.values import MIB, Expression, Name, Section, fault
+
+
+def _format(output: Mapping[str, Any], default: object = "sequencefile") -> object:
+    return output.get("format", default)
+
+
+def complete_rule(rule: object, data: Mapping[str, Any]) -> object:
+    """Put a topic rule's tables over the general ones.
+
+    A rule that changes the format, or the decoder, leaves the general one's own settings
+    behind; what the other format has as well stays.
+    """
+    if not isinstance(rule, dict):
+        return rule
+    merged = dict(rule)
+    for name in ("output", "policy", "parser"):
+        general, own = data.get(name, {}), rule.get(name, {})
+        if not isinstance(general, dict) or not isinstance(own, dict):
+            continue
+        if name == "output" and _format(own, _format(general)) != _format(general):
+            general = without_settings_of(general, _format(own))
+        if name == "parser" and own.get("decoder", general.get("decoder")) != general.get(
+            "decoder"
+        ):
+            own_keys = (*OF_DECODERS, "decoder_settings")
+            general = {key: general[key] for key in general if key not in own_keys}
+        merged[name] = {**general, **own}
+    return merged
+
 
 __all__ = [
     "S3",
@@ -67,30 +100,39 @@ __all__ = [
 class Group(Section):
     """``[group]``: the consumer group; it names the ledger's entries, too."""
 
-    name: Name = Field(min_length=1, examples=["backup"])
-    kind: Literal["backup", "partition", "table"] = "backup"
-
-
-class Policy(Section):
-    """``[policy]``: when a batch is uploaded; times in seconds, sizes in bytes."""
-
-    max_bytes: Size = 128 * MIB
-    max_age: Duration = 600.0
-    age: Literal["oldest", "youngest"] = "oldest"
-    max_messages: Maybe[int] = Field(default=None, ge=1)
-    minute_mark: Maybe[int] = Field(default=None, ge=0, le=59)
-    max_files: int = Field(default=1000, ge=1)
-    upload_on_shutdown: bool = True
-    upload_on_revoke: bool = False
+    name: Name = Field(
+        min_length=1,
+        description="Name of the consumer group and of its entries in the ledger.",
+        examples=["backup"],
+    )
+    kind: Literal["backup", "partition", "table"] = Field(
+        default="backup",
+        description='What the group does: "backup" keeps messages verbatim, "partition" parses'
+        ' them and places them by time and fields, "table" makes rows of tables. A job file of a'
+        ' restore has "restore" here.',
+    )
 
 
 class TopicRule(Section):
     """One of ``[[topics]]``: complete settings, the general ones with its own over them."""
 
-    match: Expression = Field(examples=["clicks|views"])
-    output: Output
-    policy: Policy
-    parser: Parser
+    match: Expression = Field(
+        description="Regular expression for the whole name of a topic. The first rule that"
+        " matches counts.",
+        examples=["clicks|views"],
+    )
+    output: Output = Field(
+        description="Keys of [output] for these topics. Keys that are absent are as in [output],"
+        " but a rule that changes the format does not inherit the codec and the other settings of"
+        " the general format."
+    )
+    policy: Policy = Field(
+        description="Keys of [policy] for these topics. Keys that are absent are as in [policy]."
+    )
+    parser: Parser = Field(
+        description="Keys of [parser] for these topics. Keys that are absent are as in [parser],"
+        " but a rule that changes the decoder does not inherit the settings of the general one."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,27 +147,63 @@ class TopicSettings:
 class Config(Section):
     """Everything; ``for_topic`` gives what holds for one topic."""
 
-    group: Group
-    kafka: Kafka
-    ledger: Ledger = Field(default_factory=Ledger)
-    store: Store
-    output: Output = Field(default_factory=Output)
-    parser: Parser = Field(default_factory=Parser)
-    policy: Policy = Field(default_factory=Policy)
-    finalize: Finalize = Field(default_factory=Finalize)
-    catalog: Catalog = Field(default_factory=Catalog)
-    rows: Rows = Field(default_factory=Rows)
-    commit: Commit = Field(default_factory=Commit)
-    spark: Spark = Field(default_factory=Spark)
-    hudi: Hudi = Field(default_factory=Hudi)
-    limits: Limits = Field(default_factory=Limits)
-    local: Local = Field(default_factory=Local)
-    metrics: Metrics = Field(default_factory=Metrics)
-    logs: Logs = Field(default_factory=Logs)
-    tables: tuple[TableRoute, ...] = ()
-    topics: tuple[TopicRule, ...] = ()
+    group: Group = Field(description="The group: its name and what it does.")
+    kafka: Kafka = Field(description="The brokers, the topics and how they are read.")
+    ledger: Ledger = Field(
+        default_factory=Ledger, description="Where committed offsets and intents are stored."
+    )
+    store: Store = Field(description="Where objects go: one of the stores below.")
+    registry: Registry = Field(
+        default_factory=Registry, description="A schema registry whose content a backup keeps."
+    )
+    output: Output = Field(default_factory=Output, description="Names and format of the objects.")
+    parser: Parser = Field(
+        default_factory=Parser,
+        description="From messages to fields, times and directories. Messages that cannot be"
+        " read go into quarantine, <prefix>/_quarantine/<topic>/..., with the reason"
+        " (docs/parsing.md).",
+    )
+    policy: Policy = Field(default_factory=Policy, description="When a batch is uploaded.")
+    finalize: Finalize = Field(
+        default_factory=Finalize,
+        description="For 'secor finalize', which marks complete hours and days (docs/finalize.md).",
+    )
+    catalog: Catalog = Field(
+        default_factory=Catalog, description="The catalog of Iceberg tables (docs/tables.md)."
+    )
+    rows: Rows = Field(default_factory=Rows, description="From messages to rows of tables.")
+    commit: Commit = Field(
+        default_factory=Commit, description="How staged rows become visible in the tables."
+    )
+    spark: Spark = Field(
+        default_factory=Spark,
+        description="The Spark application that merges rows into tables whose rows are changed,"
+        " and that writes Hudi tables.",
+    )
+    hudi: Hudi = Field(default_factory=Hudi, description="Where Hudi tables are (docs/hudi.md).")
+    limits: Limits = Field(default_factory=Limits, description="What one process may use.")
+    local: Local = Field(default_factory=Local, description="Local files of one process.")
+    metrics: Metrics = Field(
+        default_factory=Metrics,
+        description="The HTTP server of / (what the process does now), /status.json, /metrics,"
+        " /healthz and /readyz.",
+    )
+    logs: Logs = Field(default_factory=Logs, description="Log messages on standard error.")
+    tables: tuple[TableRoute, ...] = Field(
+        default=(),
+        description="Which messages go to which table. A message goes to every table whose"
+        " conditions it meets.",
+        examples=[[{"table": "logs.{topic}"}]],
+    )
+    topics: tuple[TopicRule, ...] = Field(
+        default=(),
+        description="Rules for some topics: the first rule whose expression matches the whole"
+        " name of a topic counts.",
+        examples=[[{"match": "audit-.*"}]],
+    )
 
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
+    _stray: tuple[str, ...] = PrivateAttr(default=())
 
     @model_validator(mode="before")
     @classmethod
@@ -157,6 +235,8 @@ class Config(Section):
                     raise fault("needs the ZooKeeper ledger", key)
         if self.group.kind != "partition" and self.finalize != Finalize():
             raise fault('only group.kind "partition" has directories of hours and days', "finalize")
+        if self.group.kind != "backup":
+            refuse_kept_cluster(self.kafka, self.registry)
         self._check_tables()
         self._check_kind("", self.output, self.parser)
         parsers = {"": self.parser}
@@ -189,7 +269,9 @@ class Config(Section):
                 number, key, table = other
                 why = f"another [[tables]] creates {table} with another {key}: give both the same"
                 raise fault(why, f"tables.{number}.{key}")
+            check_joined_fields(self.tables, self.rows)
             self._check_engine()
+            check_known_fields(self.tables, [self.parser, *(rule.parser for rule in self.topics)])
             return
         sections = (
             *(("catalog", Catalog()), ("rows", Rows()), ("commit", Commit())),
@@ -266,11 +348,9 @@ class Config(Section):
         if output.offsets_per_partition != Output().offsets_per_partition:
             key = f"{before}output.offsets_per_partition"
             raise fault('write {offset:...} into parser.layout; only "backup" has this', key)
-        by_plugin = any(step.kind == "plugin" for step in parser.transforms)
-        if output.stores_fields and parser.decoder == "none" and not by_plugin:
-            why = f"{output.format} stores decoded fields, and decoder none reads none"
-            do = "name another one, a plug-in among the transforms, or use text or sequencefile"
-            raise fault(f"{why}: {do}", f"{before}output.format")
+        if output.naming == "confluent" and parser.targets:
+            why = "routes bring messages of several topics together, and names would be the same"
+            raise fault(f'{why}: not with naming = "confluent"', f"{before}output.naming")
         changing = [it.kind for it in parser.transforms if it.kind in CHANGES_FIELDS]
         if changing and not output.stores_fields:
             shown = ", ".join(sorted(TYPED_FORMATS))
@@ -290,10 +370,14 @@ class Config(Section):
         where: TopicRule | Config = self if index is None else self.topics[index]
         return TopicSettings(where.output, where.policy, where.parser)
 
-    def with_sources(self, sources: Mapping[str, str]) -> Self:
-        """Return a copy that knows where the dotted keys of ``sources`` came from."""
+    def with_sources(self, sources: Mapping[str, str], stray: Sequence[str] = ()) -> Self:
+        """Return a copy that knows where the dotted keys of ``sources`` came from.
+
+        ``stray`` are sentences about variables of the environment that set nothing.
+        """
         copy = self.model_copy()
         copy._sources = dict(sources)
+        copy._stray = tuple(stray)
         return copy
 
     def source(self, key: str) -> str:
@@ -311,7 +395,8 @@ class Config(Section):
                 sentences.setdefault(sentence, f"{where}: {sentence}")
         ledger = self.ledger.zookeeper.losses if self.ledger.kind == "zookeeper" else []
         own = (*self.kafka.losses, *ledger, *self.metrics.losses, *self.catalog.losses)
-        return (*sentences.values(), *own)
+        named_alike = shared_names(self.tables, self.rows)
+        return (*sentences.values(), *own, *named_alike, *self._stray)
 
 
 def _kind(data: Mapping[str, Any]) -> object:

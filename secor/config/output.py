@@ -1,4 +1,4 @@
-"""``[output]``: the settings of object names, format and codec."""
+"""``[output]``, ``[policy]``: names, format and codec of objects, and when they are uploaded."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from secor.config.values import Maybe, Names, Section, fault
-from secor.core.entry_points import FORMATS, offered
+from secor.config.values import MIB, Duration, Maybe, Names, Section, Size, fault
+from secor.core.installing import FORMATS, offered
 
 CODECS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -39,11 +39,12 @@ OF_FORMATS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "metadata_columns": TYPED_FORMATS,
         "schema_file": TYPED_FORMATS,
         "extra_fields": TYPED_FORMATS,
+        "numbers": ("parquet", "orc", "avro"),
     }
 )
 """The settings that only some formats have."""
 
-OF_FIELDS = ("metadata_columns", "schema_file", "extra_fields")
+OF_FIELDS = ("metadata_columns", "schema_file", "extra_fields", "numbers")
 """The settings about decoded fields: only the partition group has them."""
 
 METADATA_COLUMNS = ("_topic", "_partition", "_offset", "_timestamp", "_key", "_headers")
@@ -52,23 +53,111 @@ METADATA_COLUMNS = ("_topic", "_partition", "_offset", "_timestamp", "_key", "_h
 class Output(Section):
     """``[output]``: names and format of the objects."""
 
-    prefix: str = "backup"
-    generation: int = Field(default=1, ge=0)
-    format: str = "sequencefile"
-    format_settings: dict[str, Any] = Field(default_factory=dict)
-    codec: Literal["none", "gzip", "default", "snappy", "lz4", "bzip2", "zstd", "deflate"] = "gzip"
-    keys: Literal["messagepack", "legacy"] = "messagepack"
-    delimiter: str = Field(default="\n", min_length=1)
-    on_delimiter: Literal["keep", "refuse"] = "keep"
-    null_values: Literal["skip", "empty"] = "skip"
-    row_group_rows: int = Field(default=50_000, ge=1)
-    stripe_rows: int = Field(default=50_000, ge=1)
-    block_rows: int = Field(default=5_000, ge=1)
-    metadata_columns: Names = ()
-    schema_file: Maybe[str] = None
-    extra_fields: Literal["drop", "quarantine", "json"] = "drop"
-    offsets_per_partition: int = Field(default=10_000_000, ge=1)
-    hash_prefix: bool = False
+    prefix: str = Field(
+        default="backup",
+        description="Where the group's objects are in the bucket:"
+        " <prefix>/<topic>/<directory>/<generation>_<partition>_<offset><extension>, where the"
+        " directory is offset=<n> in a backup group and the layout's in a partition group. A"
+        " table group has staged files (_staged) and quarantine (_quarantine) here; rows are in"
+        " the location of their table. Give every group its own prefix.",
+        examples=["raw_logs/backup"],
+    )
+    generation: int = Field(
+        default=1,
+        ge=0,
+        description="Raise it when the output changes incompatibly: it separates old objects"
+        " from new ones.",
+    )
+    naming: Literal["secor", "confluent"] = Field(
+        default="secor",
+        description='Names of objects. "secor": <generation>_<partition>_<offset>; "confluent": as'
+        " Confluent's S3 sink names them, <topic>+<partition>+<offset>. Offsets are where the batch"
+        " begins. Confluent's names have no generation, so output.generation stays 1, and there is"
+        " no backfill (docs/from-kafka-connect.md).",
+    )
+    format: str = Field(
+        default="sequencefile",
+        description='Format of the objects. "sequencefile" loses nothing, and "text" keeps'
+        ' values only; both have the messages unchanged. In a backup group "parquet" loses'
+        ' nothing, either. In a partition group "parquet", "orc", "avro" and "jsonlines" have the'
+        " decoded fields. Installed packages may offer others (docs/formats.md).",
+        examples=["parquet"],
+    )
+    format_settings: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Settings of a format that an installed package offers.",
+        examples=[{"level": 3}],
+    )
+    codec: Literal["none", "gzip", "default", "snappy", "lz4", "bzip2", "zstd", "deflate"] = Field(
+        default="gzip",
+        description='Compression; the default is the first of each format. sequencefile: "gzip",'
+        ' "none", "default" (zlib), "snappy", "lz4", "bzip2", "zstd" (Hadoop and Spark read that'
+        ' only with Hadoop\'s native library). text and jsonlines: "gzip", "none", "zstd".'
+        ' avro: "deflate", "none", "snappy". parquet and orc: "zstd", "none", "gzip", "snappy",'
+        ' "lz4".',
+    )
+    keys: Literal["messagepack", "legacy"] = Field(
+        default="messagepack",
+        description='sequencefile: "messagepack" keys lose nothing; "legacy" has the offset only.',
+    )
+    delimiter: str = Field(default="\n", min_length=1, description="text: the end of each message.")
+    on_delimiter: Literal["keep", "refuse"] = Field(
+        default="keep", description='text: "keep" or "refuse" messages that contain the delimiter.'
+    )
+    null_values: Literal["skip", "empty"] = Field(
+        default="skip",
+        description='text: leave out messages without a value ("skip"), or write empty ones'
+        ' ("empty").',
+    )
+    row_group_rows: int = Field(
+        default=50_000,
+        ge=1,
+        description="parquet: messages in one row group. Each open file holds so many in memory.",
+    )
+    stripe_rows: int = Field(
+        default=50_000,
+        ge=1,
+        description="orc: messages in one stripe. Each open file holds so many in memory.",
+    )
+    block_rows: int = Field(
+        default=5_000,
+        ge=1,
+        description="avro: messages in one block. Each open file holds so many in memory.",
+    )
+    metadata_columns: Names = Field(
+        default=(),
+        description='Columns beside the fields, some of "_topic", "_partition", "_offset",'
+        ' "_timestamp", "_key", "_headers". With "_offset" \'secor verify\' compares'
+        " offsets, without it only counts.",
+        examples=[["_partition", "_offset"]],
+    )
+    schema_file: Maybe[str] = Field(
+        default=None,
+        description="A file that declares the fields: an Avro schema, or a file of 'secor schema"
+        " infer' or 'secor schema show'. Messages that do not fit go into quarantine. Without it"
+        " parquet, orc and avro have a schema that is kept with the topic's objects and grows"
+        " with the messages (docs/formats.md).",
+        examples=["/etc/secor/clicks.avsc"],
+    )
+    extra_fields: Literal["drop", "quarantine", "json"] = Field(
+        default="drop",
+        description='Fields that output.schema_file does not have: "drop" them, "quarantine" the'
+        ' message, or "json": keep them in a column _extra.',
+    )
+    numbers: Literal["as seen", "double", "decimal"] = Field(
+        default="as seen",
+        description="What new columns of numbers become in a schema that is kept:"
+        ' "as seen" (64 bits of integers until a fraction is seen), "double", or "decimal" (38'
+        " digits, 18 of them after the point).",
+    )
+    offsets_per_partition: int = Field(
+        default=10_000_000, ge=1, description="Offsets in one offset=<n> directory."
+    )
+    hash_prefix: bool = Field(
+        default=False,
+        description="Put four hexadecimal digits in front of the prefix, to spread the keys of a"
+        " bucket.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -99,6 +188,11 @@ class Output(Section):
                 )
         if self.schema_file is None and self.changed("extra_fields"):
             raise fault("without schema_file every field has a column", "extra_fields")
+        if self.schema_file is not None and self.changed("numbers"):
+            raise fault("the types are those of schema_file", "numbers")
+        if self.naming == "confluent" and self.generation != 1:
+            why = 'names of naming = "confluent" have none: leave it 1, or take another prefix'
+            raise fault(why, "generation")
         self._check_prefix()
         return self
 
@@ -153,10 +247,60 @@ class Output(Section):
         if self.stores_fields and self.format != "parquet":
             why = f'{self.format} stores decoded fields: only group.kind "partition" has them'
             raise fault(why, f"{before}format")
+        if self.naming != "secor":
+            why = 'only group.kind "partition" has directories as Confluent\'s'
+            raise fault(why, f"{before}naming")
         for key in OF_FIELDS:
             if self.changed(key):
                 why = 'is about decoded fields: only group.kind "partition" has them'
                 raise fault(why, f"{before}{key}")
+
+
+class Policy(Section):
+    """``[policy]``: when a batch is uploaded; times in seconds, sizes in bytes."""
+
+    max_bytes: Size = Field(
+        default=128 * MIB, description="Upload a batch when it has this size on disk."
+    )
+    max_age: Duration = Field(
+        default=600.0,
+        description="Upload a batch when it has this age, counted as policy.age says.",
+    )
+    age: Literal["oldest", "youngest"] = Field(
+        default="oldest",
+        description='Which file of a batch policy.max_age counts from: its "oldest" or its'
+        ' "youngest".',
+    )
+    max_messages: Maybe[int] = Field(
+        default=None,
+        ge=1,
+        description="Upload a batch when it has this number of messages. Checked after each"
+        " fetched batch of messages, so a batch may have some more.",
+        examples=[1000000],
+    )
+    minute_mark: Maybe[int] = Field(
+        default=None,
+        ge=0,
+        le=59,
+        description="Upload open batches at this minute of every hour, 0 to 59.",
+        examples=[0],
+    )
+    max_files: int = Field(
+        default=1000,
+        ge=1,
+        description="Most files of a batch, one for each output partition. The message that"
+        " needs one more begins the next batch.",
+    )
+    upload_on_shutdown: bool = Field(
+        default=True,
+        description="Upload open batches when the process is asked to stop. Otherwise their"
+        " messages are read again.",
+    )
+    upload_on_revoke: bool = Field(
+        default=False,
+        description="Upload the open batch before a partition moves to another process. Only"
+        " with the ZooKeeper ledger.",
+    )
 
 
 def without_settings_of(general: Mapping[str, object], chosen: object) -> dict[str, object]:

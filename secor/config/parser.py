@@ -2,105 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from secor.config.transforms import Transform, check_path, check_place, check_topic
-from secor.config.values import MIB, Maybe, Secret, Section, Size, fault, parse_duration
-from secor.core import entry_points
-from secor.core.entry_points import offered
-from secor.core.errors import ConfigurationError
-from secor.parsing.decoders import DECODERS, MAX_ELEMENTS, make_decoder, unknown
+from secor.config.decoders import (
+    DecoderSettings,
+    KeyDecoding,
+    groups_of,
+    try_to_make,
+    with_registry_of_values,
+)
+from secor.config.transforms import EXAMPLES, Transform, check_path, check_place, check_topic
+from secor.config.values import MIB, Maybe, Size, fault
 from secor.parsing.layout import Layout
 from secor.parsing.timestamps import TimeReader
+from secor.parsing.undecoded import RAW
 from secor.parsing.zones import Zone
 
-FRAMED = ("avro", "json", "protobuf")
-"""The decoders whose messages serialisers of a registry may have framed."""
 
-OF_DECODERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "schema_file": ("avro",),
-        "registry_url": FRAMED,
-        "registry_username": FRAMED,
-        "registry_password": FRAMED,
-        "registry_token": FRAMED,
-        "registry_cafile": FRAMED,
-        "registry_certfile": FRAMED,
-        "registry_keyfile": FRAMED,
-        "registry_wait": FRAMED,
-        "registry_use_id": FRAMED,
-        "framing": FRAMED,
-        "message": ("protobuf",),
-        "descriptor_set": ("protobuf",),
-        "message_class": ("protobuf", "thrift"),
-        "encoding": ("protobuf",),
-        "protocol": ("thrift",),
-        "names": ("thrift",),
-        "pattern": ("regex",),
-        "max_elements": ("json",),
-    }
-)
-"""The settings that only some decoders have."""
-
-_TLS = ("registry_cafile", "registry_certfile", "registry_keyfile")
-_ACCESS = ("registry_username", "registry_password", "registry_token", *_TLS)
-
-
-class Parser(Section):
+class Parser(DecoderSettings):
     """``[parser]``: from messages to output partitions."""
 
-    decoder: str = "json"
-    decoder_settings: dict[str, Any] = Field(default_factory=dict)
-    schema_file: Maybe[str] = None
-    registry_url: Maybe[str] = None
-    registry_username: Maybe[str] = None
-    registry_password: Maybe[Secret] = None
-    registry_token: Maybe[Secret] = None
-    registry_cafile: Maybe[str] = None
-    registry_certfile: Maybe[str] = None
-    registry_keyfile: Maybe[str] = None
-    registry_wait: Annotated[float, Field(ge=0), BeforeValidator(parse_duration)] = 60.0
-    registry_use_id: Maybe[Literal["globalId", "contentId"]] = None
-    framing: Maybe[Literal["confluent", "apicurio", "glue", "none"]] = None
-    message: Maybe[str] = None
-    descriptor_set: Maybe[str] = None
-    message_class: Maybe[str] = None
-    encoding: Literal["binary", "json"] = "binary"
-    protocol: Literal["binary", "compact"] = "binary"
-    names: dict[str, str] = Field(default_factory=dict)
-    pattern: Maybe[str] = None
-    time_field: Maybe[str] = None
-    time_format: str = Field(default="auto", min_length=1)
-    time_zone: str = "UTC"
-    time_zero: Literal["bad", "accept"] = "bad"
-    layout: str = "dt={time:%Y-%m-%d}"
-    transforms: tuple[Transform, ...] = ()
-    plugin: Maybe[str] = None
-    plugin_settings: dict[str, Any] = Field(default_factory=dict)
-    max_message_bytes: Size = 16 * MIB
-    max_elements: int = Field(default=MAX_ELEMENTS, ge=1)
-    max_bad_ratio: Maybe[float] = Field(default=0.5, ge=0, le=1)
-    max_bad_messages: Maybe[int] = Field(default=None, ge=0)
-    bad_window: int = Field(default=10_000, ge=1)
-    dead_letter_topic: Maybe[str] = None
+    time_field: Maybe[str] = Field(
+        default=None,
+        description='The time field, as a dotted path. "none": Kafka\'s timestamp.',
+        examples=["event.time"],
+    )
+    time_format: str = Field(
+        default="auto",
+        min_length=1,
+        description='"auto": numbers by their digits (10: seconds, 13: milliseconds, 16:'
+        ' microseconds, 19: nanoseconds), or ISO-8601; "s", "ms", "us", "ns", "iso8601"; or a'
+        ' pattern of strptime ("%d/%b/%Y:%H:%M:%S %z") or Java ("yyyy-MM-dd HH:mm:ss").',
+        examples=["ms"],
+    )
+    time_zone: str = Field(
+        default="UTC",
+        description="The zone of times without an offset, and of the layout.",
+        examples=["Europe/Berlin"],
+    )
+    time_zero: Literal["bad", "accept"] = Field(
+        default="bad",
+        description='Times of 1970-01-01T00:00:00Z, as of unset fields: "bad" or "accept".',
+    )
+    layout: str = Field(
+        default="dt={time:%Y-%m-%d}",
+        description="Directories below the topic's: {field}, {time:%Y-%m-%d}, {offset:10000000},"
+        " {topic}, {kafka_partition}.",
+        examples=["{country}/dt={time:%Y-%m-%d}/hr={time:%H}"],
+    )
+    transforms: tuple[Transform, ...] = Field(
+        default=(),
+        description="Steps between the decoder and the layout or the tables, in order. Steps"
+        " that change fields need a format with fields.",
+        examples=EXAMPLES,
+    )
+    plugin: Maybe[str] = Field(
+        default=None,
+        description='A class, "package.module:Class", that gives the directory of each message'
+        " instead of the layout. With text and sequencefile it may also give another value to"
+        " store.",
+        examples=["acme.secor:Place"],
+    )
+    plugin_settings: dict[str, Any] = Field(
+        default_factory=dict, description="Settings of parser.plugin.", examples=[{"field": "host"}]
+    )
+    max_message_bytes: Size = Field(
+        default=16 * MIB,
+        description="A message with more bytes goes into quarantine undecoded. So a message"
+        " takes at most some seconds of the process, and about 30 times its bytes of memory.",
+    )
+    max_bad_ratio: Maybe[float] = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Of parser.bad_window messages of a Kafka partition at most this share may"
+        " go into quarantine; more stop the partition. Of messages that pass the parser and"
+        " cannot be written, the share is that of 100 neighbours (docs/parsing.md).",
+    )
+    max_bad_messages: Maybe[int] = Field(
+        default=None,
+        ge=0,
+        description="As parser.max_bad_ratio, but a number of messages.",
+        examples=[1000],
+    )
+    bad_window: int = Field(
+        default=10_000,
+        ge=1,
+        description="Messages of a Kafka partition among which parser.max_bad_ratio and"
+        " parser.max_bad_messages count.",
+    )
+    dead_letter_topic: Maybe[str] = Field(
+        default=None,
+        description="A topic that gets a copy of each message in quarantine after the commit of"
+        " its batch. After a crash copies may be missing or duplicated; the objects are exact.",
+        examples=["clicks-dead-letters"],
+    )
+
+    key: KeyDecoding = Field(
+        default_factory=KeyDecoding, description="From keys of messages to fields."
+    )
 
     @model_validator(mode="before")
     @classmethod
-    def _plugins_take_bytes(cls, data: object) -> object:
-        if isinstance(data, dict) and data.get("plugin") and "decoder" not in data:
-            return {**data, "decoder": "none"}
-        return data
+    def _complete(cls, data: object) -> object:
+        if not isinstance(data, dict):
+            return data
+        if data.get("plugin") and "decoder" not in data:
+            data = {**data, "decoder": "none"}
+        return with_registry_of_values(data)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        self._check_decoder()
-        zone = _make("time_zone", lambda: Zone(self.time_zone))
-        _make("time_format", lambda: TimeReader(self.time_format, zone))
-        layout = _make("layout", lambda: Layout(self.layout, zone))
+        self.check_decoder()
+        zone = try_to_make("time_zone", lambda: Zone(self.time_zone))
+        try_to_make("time_format", lambda: TimeReader(self.time_format, zone))
+        layout = try_to_make("layout", lambda: Layout(self.layout, zone))
         self._check_plugin()
         if self.dead_letter_topic is not None:
             check_topic(self.dead_letter_topic, "dead_letter_topic")
@@ -112,77 +131,6 @@ class Parser(Section):
         if [step.kind for step in self.transforms].count("route") > 1:
             raise fault("one route at most", "transforms")
         return self
-
-    def _check_decoder(self) -> None:
-        own = self.decoder in DECODERS or self.decoder == "none"
-        if not own and self.decoder not in offered(entry_points.DECODERS):
-            raise fault(unknown(self.decoder), "decoder")
-        if own and self.decoder_settings:
-            raise fault("is for decoders that packages offer", "decoder_settings")
-        for key, decoders in OF_DECODERS.items():
-            default = type(self).model_fields[key].get_default(call_default_factory=True)
-            if self.decoder not in decoders and getattr(self, key) != default:
-                others = ", ".join(decoders)
-                raise fault(f"decoder {self.decoder} has no such setting, only {others}", key)
-        if self.decoder == "avro" and not self.schema_file and not self.registry_url:
-            raise fault("avro needs this, or parser.schema_file", "registry_url")
-        self._check_registry()
-        if self.decoder == "protobuf":
-            self._check_protobuf()
-        if self.decoder == "regex" and self.pattern is None:
-            raise fault("regex needs an expression with groups such as (?P<time>...)", "pattern")
-        if self.message_class is not None:
-            check_place(self.message_class, "message_class")
-        if self.names and self.message_class:
-            raise fault("the class has names, too; take one of them away", "names")
-        if self.decoder == "regex" or self.names:
-            key = "names" if self.names else "pattern"
-            _make(key, lambda: make_decoder(self.decoder, **self.settings_of_decoder()))
-
-    def _check_protobuf(self) -> None:
-        by_set = self.message is not None and self.descriptor_set is not None
-        if self.registry_url:
-            for key in ("message", "descriptor_set", "message_class"):
-                if getattr(self, key) is not None:
-                    raise fault("the registry has the types of messages: remove this", key)
-            if self.encoding != "binary":
-                raise fault("messages framed for a registry are binary: remove this", "encoding")
-        elif by_set == (self.message_class is not None):
-            ways = "message and descriptor_set, or message_class, or registry_url"
-            raise fault(f"give either {ways}", "message")
-
-    def _check_registry(self) -> None:
-        from secor.parsing.registry_server import check_address
-
-        given = [key for key in _ACCESS if getattr(self, key) is not None]
-        if not self.registry_url:
-            if given:
-                raise fault("is for a registry: give registry_url, too", given[0])
-            return
-        address = self.registry_url
-        _make("registry_url", lambda: check_address(address))
-        self._check_framing(address)
-        if self.registry_username is None and self.registry_password is not None:
-            raise fault("is missing, and there is a password", "registry_username")
-        if self.registry_username is not None and self.registry_token is not None:
-            raise fault("there is registry_username, too: keep one of them", "registry_token")
-        if self.registry_keyfile is not None and self.registry_certfile is None:
-            raise fault("the key needs its certificate", "registry_certfile")
-        if not address.startswith("https:"):
-            for key in _TLS:
-                if getattr(self, key) is not None:
-                    raise fault("is for TLS: registry_url begins with http:", key)
-
-    def _check_framing(self, address: str) -> None:
-        if self.registry_use_id is not None and self.framing != "apicurio":
-            raise fault('is for framing = "apicurio"', "registry_use_id")
-        if self.framing == "apicurio" and "/apis/registry/" not in address:
-            why = "is not Apicurio's own interface, such as http://registry:8080/apis/registry/v3"
-            raise fault(f'{why}; with /apis/ccompat/v7, use framing = "confluent"', "registry_url")
-        if self.framing == "glue":
-            for key in ("registry_token", *_TLS):
-                if getattr(self, key) is not None:
-                    raise fault("is not for AWS Glue, which has its own credentials", key)
 
     def _check_plugin(self) -> None:
         if self.plugin is None:
@@ -200,11 +148,9 @@ class Parser(Section):
 
     def _check_fields(self, layout: Layout) -> None:
         """Refuse fields that the decoder never gives: their messages would be lost to filters."""
-        if self.decoder not in ("none", "regex"):
+        known = self.known_fields
+        if known is None:
             return
-        if any(step.kind in ("rename", "plugin") for step in self.transforms):
-            return  # they may make fields
-        groups = _groups_of(self.pattern)
         wanted = [("layout", path) for path in layout.paths if self.plugin is None]
         wanted += [("time_field", self.time_field)] if self.time_field is not None else []
         wanted += [
@@ -213,28 +159,26 @@ class Parser(Section):
             if step.field is not None
         ]
         for key, path in wanted:
+            if path in known or self.key.has(path):
+                continue
             if self.decoder == "none":
-                raise fault(f"decoder none reads no fields such as {path}", key)
-            if path not in groups:
-                known = ", ".join(groups) or "(?P<name>...) makes one"
-                raise fault(f"the pattern has no group {path}; its groups: {known}", key)
+                raise fault(f"decoder none reads no fields such as {path}, only value", key)
+            groups = ", ".join(known) or "(?P<name>...) makes one"
+            raise fault(f"the pattern has no group {path}; its groups: {groups}", key)
+
+    @property
+    def known_fields(self) -> Collection[str] | None:
+        """The fields of all messages, None where messages, or classes, make others."""
+        if self.decoder not in ("none", "regex"):
+            return None
+        if any(step.kind in ("rename", "plugin") for step in self.transforms):
+            return None
+        return RAW if self.decoder == "none" else groups_of(self.pattern)
 
     @property
     def targets(self) -> tuple[str, ...]:
         """The topics to whose directories messages may be routed."""
         return tuple(dict.fromkeys(name for it in self.transforms for name in _targets(it)))
-
-    def settings_of_decoder(self) -> dict[str, Any]:
-        """Return the settings of the decoder as ``make_decoder`` names them."""
-        if self.decoder_settings:
-            return dict(self.decoder_settings)
-        own = {key for key, decoders in OF_DECODERS.items() if self.decoder in decoders}
-        given = {key: getattr(self, key) for key in own if getattr(self, key) is not None}
-        for key in ("registry_password", "registry_token"):
-            if key in given:
-                given[key] = given[key].get_secret_value()
-        names = {"registry_url": "registry"}
-        return {names.get(key, key.removeprefix("registry_")): given[key] for key in sorted(given)}
 
 
 def check_together(parsers: Mapping[str, Parser]) -> None:
@@ -257,19 +201,3 @@ def check_together(parsers: Mapping[str, Parser]) -> None:
 
 def _targets(transform: Transform) -> tuple[str, ...]:
     return transform.targets if transform.kind == "route" else ()
-
-
-def _groups_of(pattern: str | None) -> Collection[str]:
-    if pattern is None:
-        return ()
-    from secor.parsing.decoders.regex import RegexDecoder
-
-    return RegexDecoder(pattern).names
-
-
-def _make(key: str, make: Callable[[], Any]) -> Any:
-    """Make what a setting describes, to see whether it can be made."""
-    try:
-        return make()
-    except ConfigurationError as error:
-        raise fault(str(error), key) from error

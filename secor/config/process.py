@@ -22,11 +22,25 @@ def _enough_memory(value: int) -> int:
 class Limits(Section):
     """``[limits]``: what one process may use."""
 
-    memory: Annotated[Size, AfterValidator(_enough_memory)] = 128 * MIB
-    record_batch: Maybe[Size] = None
-    open_files: int = Field(default=512, ge=1)
-    local_bytes: Size = 10 * 1024 * MIB
-    upload_threads: int = Field(default=4, ge=1, le=256)
+    memory: Annotated[Size, AfterValidator(_enough_memory)] = Field(
+        default=128 * MIB, description="Bytes of messages and buffers in memory."
+    )
+    record_batch: Maybe[Size] = Field(
+        default=None,
+        description="Uncompressed bytes of one record batch; a larger one stops its topic"
+        ' partition. "none": as much as limits.memory, but at least 16 MiB. Reading a batch takes'
+        " up to four times its bytes.",
+        examples=["64MiB"],
+    )
+    open_files: int = Field(default=512, ge=1, description="Most local files open at once.")
+    local_bytes: Size = Field(
+        default=10 * 1024 * MIB,
+        description="Bytes of local files. Beyond it, the largest batches are uploaded early and"
+        " reading waits.",
+    )
+    upload_threads: int = Field(
+        default=4, ge=1, le=256, description="Batches and objects to upload at once."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -47,18 +61,53 @@ class Limits(Section):
 class Local(Section):
     """``[local]``: where open batches lie, each process in a folder of its own; a cache."""
 
-    directory: Path = Path("/var/lib/secor")
+    directory: Path = Field(
+        default=Path("/var/lib/secor"),
+        description="The directory of open batches. It is a cache, and several processes may"
+        " share it: each creates its own folder there, and a starting process deletes the folders"
+        " of killed ones.",
+    )
 
 
 class Metrics(Section):
     """``[metrics]``: the HTTP server; port 0 takes any free one, None switches it off."""
 
-    address: str = "127.0.0.1"
-    port: Maybe[int] = Field(default=9878, ge=0, le=65535)
-    username: Maybe[str] = None
-    password: Maybe[Secret] = None
-    tls_certfile: Maybe[str] = None
-    tls_keyfile: Maybe[str] = None
+    address: str = Field(
+        default="127.0.0.1",
+        description="Address that the server listens on. The default is for this machine only;"
+        ' "0.0.0.0" is for all.',
+        examples=["10.0.0.5"],
+    )
+    port: Maybe[int] = Field(
+        default=9878,
+        ge=0,
+        le=65535,
+        description='Port of the server. 0: any free port; "none": no server. Each process on a'
+        " machine needs its own port.",
+    )
+    username: Maybe[str] = Field(
+        default=None,
+        description="User of basic authentication for all paths except /healthz and /readyz."
+        " Needs metrics.password.",
+        examples=["prometheus"],
+    )
+    password: Maybe[Secret] = Field(
+        default=None,
+        description="Password of basic authentication. Needs metrics.username.",
+        examples=["${METRICS_PASSWORD}"],
+    )
+    tls_certfile: Maybe[str] = Field(
+        default=None,
+        description="TLS: the server's certificate in PEM format, read at the start. It may"
+        " contain the key, too.",
+        examples=["/etc/secor/metrics.pem"],
+    )
+    tls_keyfile: Maybe[str] = Field(
+        default=None,
+        description="TLS: the key of the certificate in PEM format, read at the start. Without"
+        " it the key is in metrics.tls_certfile.",
+        examples=["/etc/secor/metrics.key"],
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -83,5 +132,11 @@ class Metrics(Section):
 class Logs(Section):
     """``[logs]``: ``auto`` is console on a terminal, the journal under systemd, else JSON."""
 
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["json", "console", "auto"] = "auto"
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severity of what is logged."
+    )
+    format: Literal["json", "console", "auto"] = Field(
+        default="auto",
+        description='"json", "console", or "auto": console on a terminal, journal entries with'
+        " fields if standard error is systemd's journal, else JSON.",
+    )

@@ -41,10 +41,12 @@ def type_at(section: Any, key: Step) -> Any:
 
 
 def example_at(steps: Sequence[Step], root: type[Section] = Config) -> Any:
-    """Return a value that the key at ``steps`` may have; None where there is no example."""
+    """Return a value that mends the key at ``steps``; None where it may as well be absent."""
     section = section_at(steps[:-1], root) if steps else None
     field = section.model_fields.get(str(steps[-1])) if section else None
-    return field.examples[0] if field and field.examples else None
+    if field is None or not (field.is_required() or steps[-1] == "topics_pattern"):
+        return None
+    return field.examples[0] if field.examples else None
 
 
 def members(annotation: Any) -> tuple[Any, ...]:
@@ -94,3 +96,10 @@ def suggestion(steps: Sequence[Step], root: type[Section] = Config) -> str:
     if elsewhere:
         return f"unknown key here; did you mean {' or '.join(elsewhere)}?"
     return f"unknown key; known here: {', '.join(known)}"
+
+
+def keys_of(name: str) -> tuple[str, ...]:
+    """Return the keys of a section."""
+    section = section_at((name,))
+    assert section is not None
+    return tuple(section.model_fields)

@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
+from secor.config.cluster import KeptCluster
 from secor.config.values import (
     MIB,
     BrokerServers,
@@ -29,24 +30,82 @@ _TLS_OF_ZOOKEEPER = ("tls_ca", "tls_certfile", "tls_keyfile", "tls_keyfile_passw
 class Brokers(Section):
     """A Kafka cluster and how to reach it."""
 
-    bootstrap_servers: BrokerServers = Field(examples=[["kafka-1:9092", "kafka-2:9092"]])
-    client_id: str = "secor"
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    ssl_check_hostname: bool = True
-    ssl_cafile: Maybe[str] = None
-    ssl_certfile: Maybe[str] = None
-    ssl_keyfile: Maybe[str] = None
-    ssl_password: Maybe[Secret] = None
-    ssl_crlfile: Maybe[str] = None
+    bootstrap_servers: BrokerServers = Field(
+        description="Brokers to contact first, each with its port.",
+        examples=[["kafka-1:9092", "kafka-2:9092"]],
+    )
+    client_id: str = Field(
+        default="secor", description="The name of this client in the brokers' logs and quotas."
+    )
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT",
+        description="Whether connections are encrypted (SSL) and authenticated (SASL)."
+        " docs/security.md has examples, and the rights that the user needs.",
+    )
+    ssl_check_hostname: bool = Field(
+        default=True, description="TLS: whether to check the broker's name against its certificate."
+    )
+    ssl_cafile: Maybe[str] = Field(
+        default=None,
+        description='TLS: authorities to trust, in PEM format. "none": the machine\'s.',
+        examples=["/etc/secor/ca.pem"],
+    )
+    ssl_certfile: Maybe[str] = Field(
+        default=None,
+        description="TLS: a client certificate in PEM format, if brokers want one.",
+        examples=["/etc/secor/client.pem"],
+    )
+    ssl_keyfile: Maybe[str] = Field(
+        default=None,
+        description="TLS: the key of the client certificate, in PEM format.",
+        examples=["/etc/secor/client.key"],
+    )
+    ssl_password: Maybe[Secret] = Field(
+        default=None,
+        description="TLS: the password of the client certificate's key.",
+        examples=["${KEY_PASSWORD}"],
+    )
+    ssl_crlfile: Maybe[str] = Field(
+        default=None,
+        description="TLS: revoked certificates, in PEM format.",
+        examples=["/etc/secor/revoked.pem"],
+    )
     sasl_mechanism: Maybe[
         Literal["PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
-    ] = None
-    sasl_plain_username: Maybe[str] = None
-    sasl_plain_password: Maybe[Secret] = None
-    sasl_kerberos_name: Maybe[str] = None
-    sasl_kerberos_service_name: str = "kafka"
-    sasl_kerberos_domain_name: Maybe[str] = None
-    sasl_oauth_token_provider: Maybe[str] = None
+    ] = Field(
+        default=None,
+        description='How to authenticate with security_protocol "SASL_PLAINTEXT" or "SASL_SSL".',
+    )
+    sasl_plain_username: Maybe[str] = Field(
+        default=None, description='SASL "PLAIN" and "SCRAM-...": the user.', examples=["secor"]
+    )
+    sasl_plain_password: Maybe[Secret] = Field(
+        default=None,
+        description='SASL "PLAIN" and "SCRAM-...": the password.',
+        examples=["${KAFKA_PASSWORD}"],
+    )
+    sasl_kerberos_name: Maybe[str] = Field(
+        default=None,
+        description='SASL "GSSAPI": the full name of the broker\'s service, if it does not'
+        " follow from the two keys below.",
+        examples=["kafka@kafka-1.example.org"],
+    )
+    sasl_kerberos_service_name: str = Field(
+        default="kafka",
+        description='SASL "GSSAPI": the service\'s part of the name of the brokers.',
+    )
+    sasl_kerberos_domain_name: Maybe[str] = Field(
+        default=None,
+        description='SASL "GSSAPI": the host\'s part of the name of the brokers. "none": the'
+        " name of the server in bootstrap_servers.",
+        examples=["kafka.example.org"],
+    )
+    sasl_oauth_token_provider: Maybe[str] = Field(
+        default=None,
+        description='SASL "OAUTHBEARER": a class of yours, "package.module:Class", whose token()'
+        " returns a valid token.",
+        examples=["acme.tokens:Provider"],
+    )
 
     def security(self) -> dict[str, object]:
         """Return the ``security_*``, ``ssl_*`` and ``sasl_*`` settings as the client names them.
@@ -99,28 +158,92 @@ class Brokers(Section):
         return ["kafka: SASL_PLAINTEXT sends credentials and messages unencrypted"] * exposed
 
 
-class Kafka(Brokers):
+class Kafka(KeptCluster, Brokers):
     """``[kafka]``: the brokers and what is read from them."""
 
-    topics: Names = ()
-    topics_pattern: Maybe[Expression] = Field(default=None, examples=[".*"])
-    topics_exclude: Maybe[Expression] = None
-    assignment: Literal["cooperative-sticky", "sticky", "range", "roundrobin"] = (
-        "cooperative-sticky"
+    topics: Names = Field(
+        default=(),
+        description="Topics by name. Give this or kafka.topics_pattern.",
+        examples=[["clicks", "orders"]],
     )
-    reset: Literal["earliest", "latest", "none"] = "earliest"
-    on_data_loss: Literal["continue", "stop"] = "continue"
-    session_timeout: Duration = 45.0
-    heartbeat_interval: Duration = 3.0
-    max_poll_interval: Duration = 300.0
-    max_partition_fetch_bytes: Size = MIB
-    fetch_max_bytes: Size = 4 * MIB
-    queue_bytes: Size = 8 * MIB
-    max_messages_per_second: Maybe[int] = Field(default=None, ge=1)
-    max_bytes_per_second: Maybe[Size] = None
-    metadata_max_age: Duration = 20.0
-    client_rack: str = ""
-    group_instance_id: Maybe[str] = Field(default=None, examples=["${HOSTNAME}"])
+    topics_pattern: Maybe[Expression] = Field(
+        default=None,
+        description="Instead of kafka.topics: all topics whose whole name matches this regular"
+        " expression, new ones too.",
+        examples=[".*"],
+    )
+    topics_exclude: Maybe[Expression] = Field(
+        default=None,
+        description="Topics that kafka.topics_pattern leaves out: those whose whole name matches"
+        " this regular expression. A table group leaves out its control topic by itself.",
+        examples=["_.*"],
+    )
+    assignment: Literal["cooperative-sticky", "sticky", "range", "roundrobin"] = Field(
+        default="cooperative-sticky",
+        description="How the group assigns partitions. All members must use the same.",
+    )
+    reset: Literal["earliest", "latest", "none"] = Field(
+        default="earliest",
+        description='Where to begin a partition that has no ledger entry: "earliest", "latest",'
+        ' or "none" to stop it.',
+    )
+    on_data_loss: Literal["continue", "stop"] = Field(
+        default="continue",
+        description='If retention has removed messages before they were stored: "continue"'
+        ' behind the gap (with a metric and an alert), or "stop" the partition.',
+    )
+    session_timeout: Duration = Field(
+        default=45.0, description="The group expels a member that is silent for so long."
+    )
+    heartbeat_interval: Duration = Field(
+        default=3.0,
+        description="How often a member reports to the group; at most a third of"
+        " kafka.session_timeout.",
+    )
+    max_poll_interval: Duration = Field(
+        default=300.0,
+        description="The group expels a member that has not asked for messages for so long.",
+    )
+    max_partition_fetch_bytes: Size = Field(
+        default=MIB,
+        description="Bytes of one partition in one answer of a broker. A partition group has a"
+        " larger default: a chunk is divided among many files, and larger chunks make fewer"
+        " pieces.",
+    )
+    fetch_max_bytes: Size = Field(
+        default=4 * MIB, description="Bytes of all partitions in one answer of a broker."
+    )
+    queue_bytes: Size = Field(
+        default=8 * MIB, description="Most fetched bytes that wait to be decoded."
+    )
+    max_messages_per_second: Maybe[int] = Field(
+        default=None,
+        ge=1,
+        description="Limit of one process: messages per second on average.",
+        examples=[10000],
+    )
+    max_bytes_per_second: Maybe[Size] = Field(
+        default=None,
+        description="Limit of one process: bytes of keys and values per second on average.",
+        examples=["20MiB"],
+    )
+    metadata_max_age: Duration = Field(
+        default=20.0,
+        description="How soon Secor notices new partitions, new topics and recreated topics.",
+    )
+    client_rack: str = Field(
+        default="",
+        description="The rack or availability zone of this host. Where brokers have broker.rack"
+        " and a replica.selector.class, messages are read from a replica in this rack. Empty:"
+        " from the leader.",
+        examples=["eu-west-1a"],
+    )
+    group_instance_id: Maybe[str] = Field(
+        default=None,
+        description="Static membership: a process that comes back within kafka.session_timeout"
+        " keeps its partitions, without a rebalance. Each process needs a name of its own.",
+        examples=["${HOSTNAME}"],
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -147,20 +270,62 @@ class Kafka(Brokers):
 class ZooKeeper(Section):
     """``[ledger.zookeeper]``: the ensemble; ``root`` is the path below ``chroot``."""
 
-    hosts: ZooKeeperServers = ("127.0.0.1:2181",)
-    chroot: str = ""
-    root: str = ""
-    session_timeout: Duration = 10.0
-    username: Maybe[str] = None
-    password: Maybe[Secret] = None
-    sasl_mechanism: Maybe[Literal["DIGEST-MD5", "GSSAPI"]] = None
-    acl: Literal["open", "creator"] = "open"
-    use_tls: bool = False
-    tls_ca: Maybe[str] = None
-    tls_certfile: Maybe[str] = None
-    tls_keyfile: Maybe[str] = None
-    tls_keyfile_password: Maybe[Secret] = None
-    tls_verify: bool = True
+    hosts: ZooKeeperServers = Field(
+        default=("127.0.0.1:2181",),
+        description="Servers of the ensemble. The default port is 2181.",
+        examples=[["zk-1:2181", "zk-2:2181", "zk-3:2181"]],
+    )
+    chroot: str = Field(default="", description='A path to use as "/".', examples=["/secor"])
+    root: str = Field(
+        default="",
+        description="A path below ledger.zookeeper.chroot for the group's nodes.",
+        examples=["/production"],
+    )
+    session_timeout: Duration = Field(
+        default=10.0,
+        description="A process that is silent for so long loses its session and its locks.",
+    )
+    username: Maybe[str] = Field(
+        default=None,
+        description="User for digest authentication, or for SASL if"
+        " ledger.zookeeper.sasl_mechanism is set.",
+        examples=["secor"],
+    )
+    password: Maybe[Secret] = Field(
+        default=None, description="Password of this user.", examples=["${ZOOKEEPER_PASSWORD}"]
+    )
+    sasl_mechanism: Maybe[Literal["DIGEST-MD5", "GSSAPI"]] = Field(
+        default=None,
+        description='"DIGEST-MD5" (with the username and password) or "GSSAPI". Needs pip'
+        " install '.[zookeeper-sasl]'.",
+    )
+    acl: Literal["open", "creator"] = Field(
+        default="open",
+        description='Who may read and write new nodes: everybody ("open"), or only this user'
+        ' ("creator").',
+    )
+    use_tls: bool = Field(default=False, description="Encrypt connections by TLS.")
+    tls_ca: Maybe[str] = Field(
+        default=None,
+        description='TLS: authorities to trust, in PEM format. "none": the machine\'s.',
+        examples=["/etc/secor/ca.pem"],
+    )
+    tls_certfile: Maybe[str] = Field(
+        default=None,
+        description="TLS: a client certificate in PEM format.",
+        examples=["/etc/secor/client.pem"],
+    )
+    tls_keyfile: Maybe[str] = Field(
+        default=None,
+        description="TLS: the key of the client certificate, in PEM format.",
+        examples=["/etc/secor/client.key"],
+    )
+    tls_keyfile_password: Maybe[Secret] = Field(
+        default=None, description="TLS: the password of this key.", examples=["${KEY_PASSWORD}"]
+    )
+    tls_verify: bool = Field(
+        default=True, description="TLS: whether to check the server's certificate."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -202,5 +367,12 @@ class ZooKeeper(Section):
 class Ledger(Section):
     """``[ledger]``: where committed offsets and intents live."""
 
-    kind: Literal["zookeeper", "kafka"] = "zookeeper"
-    zookeeper: ZooKeeper = Field(default_factory=ZooKeeper)
+    kind: Literal["zookeeper", "kafka"] = Field(
+        default="zookeeper",
+        description='Where committed offsets and intents are stored: "zookeeper", or "kafka"'
+        " (the group's own commits).",
+    )
+    zookeeper: ZooKeeper = Field(
+        default_factory=ZooKeeper,
+        description='The ZooKeeper ensemble, where ledger.kind is "zookeeper".',
+    )

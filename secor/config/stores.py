@@ -25,30 +25,100 @@ _LOCAL_REQUEST = 60.0
 class S3(Section):
     """``[store.s3]``: the bucket and how to reach it; sizes in bytes, times in seconds."""
 
-    bucket: str = ""
-    endpoint_url: Maybe[Url] = None
-    region: Maybe[str] = None
-    path_style: bool = False
-    access_key: Maybe[str] = None
-    secret_key: Maybe[Secret] = None
-    session_token: Maybe[Secret] = None
-    profile: Maybe[str] = None
-    role_arn: Maybe[str] = None
-    external_id: Maybe[str] = None
-    sse: Maybe[Literal["AES256", "aws:kms"]] = None
-    kms_key: Maybe[str] = None
-    storage_class: Maybe[str] = None
-    tags: dict[str, str] = Field(default_factory=dict)
-    acl: Maybe[str] = None
-    conditional_puts: bool = True
-    part_size: Size = 16 * MIB
-    multipart_threshold: Size = 64 * MIB
-    max_attempts: int = Field(default=5, ge=1)
-    connect_timeout: Duration = 10.0
-    read_timeout: Duration = 60.0
-    proxies: dict[str, str] = Field(default_factory=dict)
-    verify_tls: bool = True
-    ca_bundle: Maybe[str] = None
+    bucket: str = Field(
+        default="",
+        description="The bucket, or the ARN of an access point; it must exist.",
+        examples=["my-logs"],
+    )
+    endpoint_url: Maybe[Url] = Field(
+        default=None,
+        description="The server, if it is not Amazon's. Many other servers need path_style = true.",
+        examples=["http://minio:9000"],
+    )
+    region: Maybe[str] = Field(
+        default=None,
+        description="The bucket's region. \"none\": the environment's or the profile's.",
+        examples=["eu-west-1"],
+    )
+    path_style: bool = Field(
+        default=False,
+        description="Put the bucket into the path of addresses instead of the host's name.",
+    )
+    access_key: Maybe[str] = Field(
+        default=None,
+        description='Credentials: the access key. "none": the profile, the environment, the'
+        " machine's role, in boto3's order.",
+        examples=["AKIAIOSFODNN7EXAMPLE"],
+    )
+    secret_key: Maybe[Secret] = Field(
+        default=None,
+        description="Credentials: the secret key of store.s3.access_key.",
+        examples=["${S3_SECRET_KEY}"],
+    )
+    session_token: Maybe[Secret] = Field(
+        default=None,
+        description="Credentials: the session token of a temporary access key.",
+        examples=["${S3_SESSION_TOKEN}"],
+    )
+    profile: Maybe[str] = Field(
+        default=None,
+        description="Credentials: a profile of the AWS configuration files, instead of an access"
+        " key.",
+        examples=["archive"],
+    )
+    role_arn: Maybe[str] = Field(
+        default=None,
+        description="A role to assume with these credentials.",
+        examples=["arn:aws:iam::123456789012:role/secor"],
+    )
+    external_id: Maybe[str] = Field(
+        default=None, description="The external id that the role asks for.", examples=["secor-1"]
+    )
+    sse: Maybe[Literal["AES256", "aws:kms"]] = Field(
+        default=None, description='Encryption at rest: "AES256", or "aws:kms" with the id of a key.'
+    )
+    kms_key: Maybe[str] = Field(
+        default=None, description='The key of sse = "aws:kms".', examples=["alias/logs"]
+    )
+    storage_class: Maybe[str] = Field(
+        default=None, description="Storage class to set on every object.", examples=["STANDARD_IA"]
+    )
+    tags: dict[str, str] = Field(
+        default_factory=dict,
+        description="Tags to set on every object.",
+        examples=[{"team": "data"}],
+    )
+    acl: Maybe[str] = Field(
+        default=None,
+        description="A canned ACL to set on every object.",
+        examples=["bucket-owner-full-control"],
+    )
+    conditional_puts: bool = Field(
+        default=True,
+        description="The store refuses to overwrite (If-None-Match). false, for stores without"
+        " it: look first.",
+    )
+    part_size: Size = Field(
+        default=16 * MIB, description="Size of the parts of large objects, 5 MiB to 5 GiB."
+    )
+    multipart_threshold: Size = Field(
+        default=64 * MIB, description="Objects of this size or more are uploaded in parts."
+    )
+    max_attempts: int = Field(default=5, ge=1, description="Attempts of one request.")
+    connect_timeout: Duration = Field(default=10.0, description="Time limit to connect.")
+    read_timeout: Duration = Field(default=60.0, description="Time limit for an answer.")
+    proxies: dict[str, str] = Field(
+        default_factory=dict,
+        description="Proxies for addresses that begin with http or https.",
+        examples=[{"https": "http://proxy:3128"}],
+    )
+    verify_tls: bool = Field(default=True, description="Whether to check the server's certificate.")
+    ca_bundle: Maybe[str] = Field(
+        default=None,
+        description="A file of authorities for the server's certificate, in PEM format."
+        ' "none": botocore\'s own.',
+        examples=["/etc/secor/ca.pem"],
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -93,14 +163,32 @@ class S3(Section):
 class Cloud(Section):
     """What Google's and Azure's stores have in common; times in seconds."""
 
-    endpoint_url: Maybe[Url] = None
-    storage_class: Maybe[str] = None
-    max_attempts: int = Field(default=5, ge=1)
-    connect_timeout: Duration = 10.0
-    request_timeout: Duration = 300.0
-    proxy: Maybe[Url] = None
-    verify_tls: bool = True
-    ca_bundle: Maybe[str] = None
+    endpoint_url: Maybe[Url] = Field(
+        default=None,
+        description="The server, if it is not the cloud's own.",
+        examples=["http://emulator:4443"],
+    )
+    storage_class: Maybe[str] = Field(
+        default=None,
+        description="Storage class (Google) or access tier (Azure) to set on every object.",
+        examples=["NEARLINE"],
+    )
+    max_attempts: int = Field(default=5, ge=1, description="Attempts of one request.")
+    connect_timeout: Duration = Field(default=10.0, description="Time limit to connect.")
+    request_timeout: Duration = Field(
+        default=300.0,
+        description="Time limit for a whole request. The largest object must fit into it: an"
+        " object is uploaded in one request.",
+    )
+    proxy: Maybe[Url] = Field(
+        default=None, description="A proxy for all requests.", examples=["http://proxy:3128"]
+    )
+    verify_tls: bool = Field(default=True, description="Whether to check the server's certificate.")
+    ca_bundle: Maybe[str] = Field(
+        default=None,
+        description="A file of further authorities to trust, in PEM format.",
+        examples=["/etc/secor/ca.pem"],
+    )
 
     @model_validator(mode="after")
     def _check_tls(self) -> Self:
@@ -118,10 +206,28 @@ class Cloud(Section):
 class Gcs(Cloud):
     """``[store.gcs]``: a bucket of Google Cloud Storage and how to reach it."""
 
-    bucket: str = ""
-    service_account: Maybe[str] = None
-    service_account_key: Maybe[Secret] = None
-    token: Maybe[Secret] = None
+    bucket: str = Field(
+        default="",
+        description="A bucket of Google Cloud Storage. Needs pip install '.[clouds]'.",
+        examples=["my-logs"],
+    )
+    service_account: Maybe[str] = Field(
+        default=None,
+        description="Credentials: the path of a service account's key file. Default of all"
+        " credentials: GOOGLE_APPLICATION_CREDENTIALS, gcloud's file, the identity of the machine"
+        " or the workload.",
+        examples=["/etc/secor/account.json"],
+    )
+    service_account_key: Maybe[Secret] = Field(
+        default=None,
+        description="Credentials: the content of a service account's key file.",
+        examples=["${GCS_KEY}"],
+    )
+    token: Maybe[Secret] = Field(
+        default=None,
+        description="Credentials: an access token. Tokens expire.",
+        examples=["${GCS_TOKEN}"],
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -139,14 +245,46 @@ class Gcs(Cloud):
 class Azure(Cloud):
     """``[store.azure]``: a container of Azure Blob Storage and how to reach it."""
 
-    account: str = ""
-    container: str = ""
-    account_key: Maybe[Secret] = None
-    sas_token: Maybe[Secret] = None
-    tenant_id: Maybe[str] = None
-    client_id: Maybe[str] = None
-    client_secret: Maybe[Secret] = None
-    federated_token_file: Maybe[str] = None
+    account: str = Field(
+        default="",
+        description="A storage account. Needs pip install '.[clouds]'.",
+        examples=["acmelogs"],
+    )
+    container: str = Field(
+        default="", description="A container in the storage account.", examples=["my-logs"]
+    )
+    account_key: Maybe[Secret] = Field(
+        default=None,
+        description="Credentials: the account's key. Default of all credentials: AZURE_... in"
+        " the environment, workload identity, the machine's identity.",
+        examples=["${AZURE_KEY}"],
+    )
+    sas_token: Maybe[Secret] = Field(
+        default=None,
+        description="Credentials: a shared access signature.",
+        examples=["${AZURE_SAS_TOKEN}"],
+    )
+    tenant_id: Maybe[str] = Field(
+        default=None,
+        description="Credentials: the tenant of an application.",
+        examples=["72f988bf-0000-0000-0000-2d7cd011db47"],
+    )
+    client_id: Maybe[str] = Field(
+        default=None,
+        description="Credentials: an application, with its secret or the file of its federated"
+        " token. Alone: a managed identity.",
+        examples=["6731de76-0000-0000-0000-12d8ad9d9b62"],
+    )
+    client_secret: Maybe[Secret] = Field(
+        default=None,
+        description="Credentials: the application's secret.",
+        examples=["${AZURE_CLIENT_SECRET}"],
+    )
+    federated_token_file: Maybe[str] = Field(
+        default=None,
+        description="Credentials: the file of the application's federated token.",
+        examples=["/var/run/secrets/azure/tokens/azure-identity-token"],
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -166,7 +304,9 @@ class Azure(Cloud):
 class LocalStore(Section):
     """``[store.local]``: a directory instead of a bucket."""
 
-    directory: Maybe[Path] = None
+    directory: Maybe[Path] = Field(
+        default=None, description="The directory to use as the bucket.", examples=["/srv/archive"]
+    )
 
     @property
     def request_lifetime(self) -> float:
@@ -177,11 +317,29 @@ class LocalStore(Section):
 class Store(Section):
     """``[store]``: where objects go."""
 
-    kind: Literal["s3", "gcs", "azure", "local"] = "s3"
-    s3: S3 = Field(default_factory=S3)
-    gcs: Gcs = Field(default_factory=Gcs)
-    azure: Azure = Field(default_factory=Azure)
-    local: LocalStore = Field(default_factory=LocalStore)
+    kind: Literal["s3", "gcs", "azure", "local"] = Field(
+        default="s3",
+        description='Where objects are: "s3", "gcs" (Google Cloud Storage), "azure" (Azure Blob'
+        ' Storage), or "local": a directory, for trials. Tables whose rows are changed, and Hudi'
+        ' tables, are written to "s3" and "local" only.',
+    )
+    sha256: bool = Field(
+        default=False,
+        description="Record the SHA-256 of each object in its metadata when it is put"
+        " (docs/lifecycle.md). It costs 0.7 CPU ms a megabyte.",
+    )
+    s3: S3 = Field(
+        default_factory=S3, description="A bucket of S3, or of a server that speaks its protocol."
+    )
+    gcs: Gcs = Field(
+        default_factory=Gcs, description="A bucket of Google Cloud Storage (docs/stores.md)."
+    )
+    azure: Azure = Field(
+        default_factory=Azure, description="A container of Azure Blob Storage (docs/stores.md)."
+    )
+    local: LocalStore = Field(
+        default_factory=LocalStore, description="A directory instead of a bucket."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:

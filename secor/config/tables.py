@@ -14,12 +14,59 @@ from secor.config.transforms import check_topic
 from secor.config.values import Duration, Maybe, Names, Properties, Section, fault
 from secor.core.text import MASK, is_secret_name
 
+PROPERTY = "format-version"
+_APPENDED = 2
+_WRITTEN_BY_PYTHON = ("sql", "glue", "dynamodb", "hive", "in-memory")
+"""Catalogs for which the library for Python writes a table's metadata."""
+
+
+def check_format_version(
+    route: str, mode: str, properties: Mapping[str, str], catalog: Mapping[str, str]
+) -> None:
+    """Raise a fault for tables of a version that cannot be made, or not be written to.
+
+    ``route`` is the key of the route, ``properties`` are those of its new tables, and ``catalog``
+    those of the catalog.
+    """
+    text = properties.get(PROPERTY, "2")
+    key = f"{route}.properties"
+    if text not in ("1", "2", "3"):
+        raise fault(f"{PROPERTY} = {text!r}: use 2, or 3 for rows that are changed", key)
+    if int(text) <= _APPENDED:
+        return
+    if mode == "append":
+        why = f"{PROPERTY} = {text}: rows are appended to version 2 at most; take this away"
+        raise fault(why, key)
+    if catalog.get("type") in _WRITTEN_BY_PYTHON:
+        why = f"{PROPERTY} = {text}: {_who_writes(catalog)}"
+        raise fault(f"{why} Make the table in Spark and set auto_create = false", key)
+
+
+def why_no_growth(table: str, format_version: int, catalog: Mapping[str, str]) -> str | None:
+    """Return why no columns are added to a table that exists, None where they can be."""
+    if format_version <= _APPENDED or catalog.get("type") not in _WRITTEN_BY_PYTHON:
+        return None
+    return (
+        f"{table} has format version {format_version}, and evolve = true:"
+        f" {_who_writes(catalog)} Set evolve = false and add columns in Spark"
+        " (ALTER TABLE ... ADD COLUMN): batches that begin afterwards have them"
+    )
+
+
+def _who_writes(catalog: Mapping[str, str]) -> str:
+    """Return who writes the metadata of a catalog's tables."""
+    return (
+        "the Iceberg library for Python, which writes metadata for a catalog of type"
+        f" {catalog.get('type')!r}, writes version 2 at most; a REST catalog writes its own."
+    )
+
+
 RESERVED = frozenset({"_partition", "_file", "_pos", "_spec_id", "_deleted"})
 """Names of columns that engines for Iceberg keep for themselves: Spark can neither compact nor
 change a table that has one.
 """
 
-METADATA_COLUMNS = ("_topic", "_kafka_partition", "_offset", "_timestamp")
+METADATA_COLUMNS = ("_topic", "_kafka_partition", "_offset", "_timestamp", "_key", "_headers")
 
 
 def _mask(properties: Mapping[str, str]) -> dict[str, str]:
@@ -38,9 +85,19 @@ CANNOT_COMMIT = frozenset({"dynamodb", "bigquery"})
 class Catalog(Section):
     """``[catalog]``: where tables are found, by the Iceberg library's own properties."""
 
-    name: str = Field(default="secor", min_length=1)
+    name: str = Field(
+        default="secor",
+        min_length=1,
+        description="The name of the catalog; a SQL catalog stores its tables under this name.",
+    )
     properties: Annotated[Properties, PlainSerializer(_mask, when_used="json")] = Field(
-        default_factory=dict
+        default_factory=dict,
+        description='Passed to the Iceberg library for Python (docs/tables.md): "type" is "sql"'
+        ' (SQLite or PostgreSQL), "rest", "glue" or "hive"; "warehouse" is the location of new'
+        " tables.",
+        examples=[
+            {"type": "rest", "uri": "http://catalog:8181", "warehouse": "s3://my-logs/warehouse"}
+        ],
     )
 
     @model_validator(mode="after")
@@ -72,13 +129,58 @@ class Catalog(Section):
 class Rows(Section):
     """``[rows]``: from messages to rows."""
 
-    unrouted: Literal["quarantine", "skip"] = "quarantine"
-    extra_fields: Literal["drop", "quarantine"] = "drop"
-    case_sensitive: bool = True
-    metadata_columns: Names = ()
-    row_group_rows: int = Field(default=50_000, ge=1)
-    stripe_rows: int = Field(default=50_000, ge=1)
-    block_rows: int = Field(default=5_000, ge=1)
+    unrouted: Literal["quarantine", "skip"] = Field(
+        default="quarantine",
+        description='Messages that no [[tables]] takes: "quarantine", or "skip" (and count) them.',
+    )
+    extra_fields: Literal["drop", "quarantine"] = Field(
+        default="drop",
+        description='Fields that the table does not have: "drop" them, or "quarantine" the whole'
+        " message.",
+    )
+    case_sensitive: bool = Field(
+        default=True, description="false: ignore case when fields are matched to columns."
+    )
+    names: Literal["escape", "replace", "quarantine"] = Field(
+        default="escape",
+        description='Values of fields that name tables, "logs.{fields.kind}", and have other'
+        ' characters than letters, digits and underscores: "escape" them ("a.b" is a_x002E_b),'
+        ' "replace" each by an underscore, so that "a.b", "a-b" and "a_b" are one table, or'
+        ' "quarantine" the message.',
+    )
+    text_columns: Literal["any", "text"] = Field(
+        default="any",
+        description='What columns of text take: "any" value (text as it is, of others their JSON),'
+        ' or only "text"; then messages with other values go into quarantine.',
+    )
+    numbers: Literal["as seen", "double", "decimal"] = Field(
+        default="as seen",
+        description="What new columns of numbers become:"
+        ' "as seen" (64 bits of integers until a fraction is seen), "double", or "decimal" (38'
+        " digits, 18 of them after the point).",
+    )
+    metadata_columns: Names = Field(
+        default=(),
+        description='Columns with the origin of a row, some of "_topic", "_kafka_partition",'
+        ' "_offset", "_timestamp", and its message\'s "_key" and "_headers" as they came. With the'
+        " first three 'secor verify' compares offset by offset; without them it only counts.",
+        examples=[["_topic", "_kafka_partition", "_offset"]],
+    )
+    row_group_rows: int = Field(
+        default=50_000,
+        ge=1,
+        description="Parquet: rows in one row group. Each open file holds so many in memory.",
+    )
+    stripe_rows: int = Field(
+        default=50_000,
+        ge=1,
+        description="ORC: rows in one stripe. Each open file holds so many in memory.",
+    )
+    block_rows: int = Field(
+        default=5_000,
+        ge=1,
+        description="Avro: rows in one block. Each open file holds so many in memory.",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -95,15 +197,51 @@ class Rows(Section):
 class Commit(Section):
     """``[commit]``: how what is staged becomes visible; times in seconds."""
 
-    interval: Duration = 60.0
-    timeout: Duration = 30.0
-    on_timeout: Literal["commit", "discard"] = "commit"
-    branch: str = Field(default="main", min_length=1)
-    control: Literal["kafka", "none"] = "kafka"
-    control_topic: Maybe[str] = None
-    coordinator: Literal["daemon", "alone"] = "daemon"
-    threads: int = Field(default=8, ge=1, le=256)
-    keep_manifests: Duration = 3600.0
+    interval: Duration = Field(
+        default=60.0,
+        description="How often one of the group's processes commits staged files to the tables."
+        " A merge of changed rows takes seconds, whatever their number: such groups should use"
+        " minutes.",
+    )
+    timeout: Duration = Field(
+        default=30.0, description="How long a cycle waits until all partitions have answered."
+    )
+    on_timeout: Literal["commit", "discard"] = Field(
+        default="commit",
+        description='When commit.timeout is over: "commit" what is staged, or "discard": commit'
+        ' nothing, and begin the next cycle. With "discard" nothing is lost, but no table gets'
+        " rows as long as one process does not answer.",
+    )
+    branch: str = Field(
+        default="main",
+        min_length=1,
+        description="The branch of each table to commit to. Hudi tables have none.",
+        examples=["audit"],
+    )
+    control: Literal["kafka", "none"] = Field(
+        default="kafka",
+        description='How processes notify each other: by a topic ("kafka"), or not at all'
+        ' ("none").',
+    )
+    control_topic: Maybe[str] = Field(
+        default=None,
+        description='The topic of commit.control. "none": secor-control-<group>. Secor creates'
+        " it if it does not exist.",
+        examples=["secor-control"],
+    )
+    coordinator: Literal["daemon", "alone"] = Field(
+        default="daemon",
+        description='Who coordinates: "daemon", the process with the group\'s first partition;'
+        " or \"alone\", a process of its own: 'secor tables run'. Of several of these one leads,"
+        ' and the others wait. Tables whose rows are changed, and Hudi tables, need "alone":'
+        " Spark writes them.",
+    )
+    threads: int = Field(default=8, ge=1, le=256, description="Tables to commit in parallel.")
+    keep_manifests: Duration = Field(
+        default=3600.0,
+        description="How long the manifest of a batch stays after all of its tables have it:"
+        " longer than any request can take.",
+    )
 
     def topic_of(self, group: str) -> str | None:
         """Return the control topic of a group, None where there is none."""
@@ -126,9 +264,18 @@ class Spark(Section):
     ``timeout`` is in seconds: so long it may start, and be without executors while rows wait.
     """
 
-    timeout: Duration = 300.0
+    timeout: Duration = Field(
+        default=300.0,
+        description="How long Spark may take to start, and how long rows may wait without an"
+        " executor. After that 'secor tables run' ends with exit code 4, and its service starts"
+        " it again.",
+    )
     settings: Annotated[Properties, PlainSerializer(_mask, when_used="json")] = Field(
-        default_factory=dict
+        default_factory=dict,
+        description="Spark's own settings. Default master: one thread for each core of the"
+        " machine; spark.driver.memory is Java's heap. Secor sets the access to the catalog and"
+        " the store.",
+        examples=[{"spark.master": "yarn", "spark.executor.memory": "4g"}],
     )
 
     @model_validator(mode="after")
@@ -153,8 +300,6 @@ def check_of_tables(before: str, output: Output, parser: Parser) -> None:
         if getattr(parser, key) != type(parser).model_fields[key].default:
             why = "the table's partition spec says where rows go; take this away"
             raise fault(why, f"{before}parser.{key}")
-    if parser.decoder == "none":
-        raise fault("rows are made of decoded fields", f"{before}parser.decoder")
     if any(step.kind == "route" for step in parser.transforms):
         raise fault(
             "[[tables]] say where messages go; take routes away", f"{before}parser.transforms"

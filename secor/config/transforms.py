@@ -35,6 +35,18 @@ OF_KINDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 CHANGES_FIELDS = frozenset({"drop", "rename", "mask"})
 """Kinds that only formats of decoded fields show."""
 
+EXAMPLES: list[Any] = [
+    [{"kind": "drop", "field": "a.b"}],
+    [{"kind": "rename", "field": "a.b", "to": "c"}],
+    [{"kind": "mask", "field": "email", "salt": "${SALT}"}],
+    [{"kind": "mask", "field": "email", "value": "***"}],
+    [{"kind": "filter", "field": "country", "one_of": ["NL"]}],
+    [{"kind": "filter", "field": "country", "matches": "N.", "negated": True}],
+    [{"kind": "route", "field": "type", "topics": ["clicks", "views"]}],
+    [{"kind": "plugin", "plugin": "package.module:Class", "settings": {}}],
+]
+"""One for each kind; of ``parser.transforms``."""
+
 _PLACE = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -60,19 +72,69 @@ def check_path(path: str, key: str) -> None:
 class Transform(Section):
     """One of ``[[parser.transforms]]``."""
 
-    kind: Literal["drop", "rename", "mask", "filter", "route", "plugin"] = Field(examples=["drop"])
-    field: Maybe[str] = None
-    to: Maybe[str] = None
-    value: Maybe[str] = None
-    salt: Maybe[Secret] = None
-    equals: Scalar | None = None
-    one_of: tuple[Scalar, ...] | None = None
-    matches: Maybe[LinearExpression] = None
-    exists: bool = False
-    negated: bool = False
-    topics: Names = ()
-    plugin: Maybe[str] = None
-    settings: dict[str, Any] = Field(default_factory=dict)
+    kind: Literal["drop", "rename", "mask", "filter", "route", "plugin"] = Field(
+        description='What the step does. "drop" takes a field away; "rename" gives it another'
+        ' name; "mask" replaces its value; "filter" keeps the messages that meet a condition;'
+        ' "route" stores messages under another topic (partition groups only); "plugin" is a'
+        " class of yours.",
+        examples=["drop"],
+    )
+    field: Maybe[str] = Field(
+        default=None,
+        description="The field that the step is about, as a dotted path. route: the field that"
+        " names the topic.",
+        examples=["user.email"],
+    )
+    to: Maybe[str] = Field(
+        default=None,
+        description="rename: the new name, without dots. route: the topic that all messages go to.",
+        examples=["address"],
+    )
+    value: Maybe[str] = Field(
+        default=None, description="mask: the text to write instead of the value.", examples=["***"]
+    )
+    salt: Maybe[Secret] = Field(
+        default=None,
+        description="mask: write a hash of the value with this salt instead.",
+        examples=["${SALT}"],
+    )
+    equals: Scalar | None = Field(
+        default=None,
+        description="filter: the field has this value, compared as text.",
+        examples=[5],
+    )
+    one_of: tuple[Scalar, ...] | None = Field(
+        default=None,
+        description="filter: the field has one of these values, compared as text.",
+        examples=[["NL", "BE"]],
+    )
+    matches: Maybe[LinearExpression] = Field(
+        default=None,
+        description="filter: the whole value matches this expression.",
+        examples=["N."],
+    )
+    exists: bool = Field(
+        default=False, description="filter: true keeps messages in which the field has a value."
+    )
+    negated: bool = Field(
+        default=False, description="filter: keep the messages that do not meet the condition."
+    )
+    topics: Names = Field(
+        default=(),
+        description="route: the topics that the field may name.",
+        examples=[["clicks", "views"]],
+    )
+    plugin: Maybe[str] = Field(
+        default=None,
+        description='plugin: the class, "package.module:Class" (docs/parsing.md). With text and'
+        " sequencefile only if its fields are for the layout alone.",
+        examples=["acme.secor:Enrich"],
+    )
+    settings: dict[str, Any] = Field(
+        default_factory=dict,
+        description="plugin: settings of the class.",
+        examples=[{"table": "/etc/secor/hosts.csv"}],
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -8,15 +8,12 @@ from secor.batch.policy import Reason
 from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.commit.uploader import Abandoned, Committed, Outcome, Retryable, Uploader
-from secor.consume.arrived import Arrived
-from secor.consume.assignment import Assignment
 from secor.consume.backpressure import Limits, apply_limits, is_exempt
 from secor.consume.blocking_tasks import BlockingTasks, Located, Uploaded
-from secor.consume.lifecycle import Lifecycle
-from secor.consume.loads import is_at_rest, load_of, waits_for_time
-from secor.consume.partition import Partition
+from secor.consume.lifecycle import Assignment, Lifecycle
+from secor.consume.partition import Arrived, Partition
 from secor.consume.partition_states import Event, Reading, Waits
-from secor.consume.partition_status import Status, Statuses
+from secor.consume.partition_status import Status, Statuses, is_at_rest, load_of, waits_for_time
 from secor.consume.positioning import Position, Positioning
 from secor.core.errors import SchemaGrew, SecorError, StopPartition
 from secor.core.model import Chunk, TopicPartition

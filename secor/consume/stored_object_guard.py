@@ -52,24 +52,29 @@ class StoredObjectGuard:
                         f" {stored_id} in {name.key}, now {topic_id}); raise output.generation and"
                         " restart: without an entry it is stored from its start"
                     )
+                way = "rebuild it with 'secor offsets recover', or begin a new output.generation"
+                if name.of_connect and "fingerprint" not in metadata:
+                    way = (
+                        "take a connector's over: 'secor offsets import --from-group connect-NAME'"
+                    )
                 raise LedgerLost(
-                    f"{topic_partition}: the group has no offset, yet {name.key} exists; rebuild"
-                    " it with 'secor offsets recover', or begin a new output.generation"
+                    f"{topic_partition}: the group has no offset, yet {name.key} exists; {way}"
                 )
 
     def refuse_uncommitted(
         self, topic_partition: TopicPartition, plan: TopicPlan, committed: int, since: float
     ) -> None:
-        """Raise ``ObjectConflict`` for what Java Secor uploaded and was killed before it
-        committed: it would be stored again.
+        """Raise ``ObjectConflict`` for what Java Secor, or a connector whose names are taken
+        over, uploaded and was killed before it committed: it would be stored again.
         """
         for name in self._from(committed, topic_partition, plan, (plan.root,), since):
             if "fingerprint" not in (self._store.head(name.key).metadata or {}):
                 raise ObjectConflict(
                     f"{topic_partition}: {name.key} is not ours and begins at or above the"
-                    f" committed offset {committed}: Java Secor was killed between upload and"
-                    " commit, and its messages would be stored twice. Delete such objects (secor"
-                    " verify calls them extra), or begin a new output.generation"
+                    f" committed offset {committed}: its writer (Java Secor, a connector) was"
+                    " killed between upload and commit, and its messages would be stored twice."
+                    " Delete such objects (secor verify calls them extra), or begin a new"
+                    " output.generation"
                 )
 
     def _from(

@@ -45,12 +45,12 @@ from secor.batch.workspace import Workspace
 from secor.consume.ttl_cache import TtlCache
 from secor.consume.watched_parser import STAGE, WatchedParser
 from secor.core.errors import MessagesUnwritable, TooManyBad
-from secor.core.foreign_json import load_json
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.naming import suspects_root
 from secor.core.observer import Observer
 from secor.core.ports import Clock, ObjectStore, Parser
 from secor.core.small_objects import put_bytes, read_bytes
+from secor.core.text import load_json
 
 DEATHS = 2
 """Deaths over a range before it is parsed one by one, over a message before it is left out."""

@@ -194,6 +194,18 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Committed:
+    """A committed offset of a consumer group, and what the group wrote beside it."""
+
+    offset: int
+    metadata: str = ""
+
+
+RUNNING_UNLESS = frozenset({"empty", "dead"})
+"""States of a consumer group without members; every other one has some."""
+
+
+@dataclass(frozen=True, slots=True)
 class LogRange:
     """What a partition's log holds: ``start`` and the last stable offset ``end``.
 

@@ -14,9 +14,11 @@ SCHEMA_DIRECTORY = "_schema"
 """The directory, beside the topics', of schemas that are kept with their objects."""
 SUSPECTS_DIRECTORY = "_suspects"
 """The directory, beside the topics', that says over which messages processes died."""
+CLUSTER_DIRECTORY = "_cluster"
+"""The directory, beside the topics', of what a backup keeps of the cluster itself."""
 RESERVED = frozenset(
     {
-        *(QUARANTINE_DIRECTORY, SCHEMA_DIRECTORY, SUSPECTS_DIRECTORY),
+        *(QUARANTINE_DIRECTORY, SCHEMA_DIRECTORY, SUSPECTS_DIRECTORY, CLUSTER_DIRECTORY),
         *("_backfill", "_replaced", "_staged"),
     }
 )
@@ -35,6 +37,15 @@ _ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 _NAME = re.compile(
     r"(?P<generation>[0-9]+)_(?P<partition>[0-9]+)_(?P<offset>[0-9]{20})(?P<extension>\.[^/]*)?"
 )
+_OF_CONNECT = re.compile(
+    r"(?P<topic>[A-Za-z0-9._-]+)\+(?P<partition>[0-9]+)\+(?P<offset>[0-9]{10,19})"
+    r"(?P<extension>\.[^/]*)?"
+)
+"""A name that Confluent's S3 sink gives: its default delimiter and width."""
+CONNECT_GENERATION = 1
+"""The generation of all objects that are named as Confluent's: their names have none."""
+_BESIDE_VALUES = (".keys.", ".headers.")
+"""Extensions of files that Confluent's sink puts beside those of values begin so."""
 _COPY = re.compile(
     r".*(~|\.([0-9]+|~[^.]*~|bad|bak|backup|broken|copy|corrupt|crc|deleted|disabled|ignore|new|old"
     r"|orig|part|partial|save|saved|swp|temp|tmp))",
@@ -43,7 +54,9 @@ _COPY = re.compile(
 """Extensions of what people and tools put beside a file."""
 _GREATEST = {"generation": 2**63 - 1, "partition": 2**31 - 1, "offset": 2**63 - 1}
 """Kafka has no greater ones."""
+_REPLAYED = ".replayed-"
 _BUCKET = re.compile(r"offset=(\d+)")
+_REWRITE = re.compile(r"\.rewrite-([1-9][0-9]{0,8})-to-([1-9][0-9]{0,18})(?=\.|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,12 @@ class ObjectName:
     ``root`` is the topic's directory; ``start_offset`` is where the range of the batch begins,
     so a name does not depend on the messages that a log still has.  Objects of earlier versions
     have the offset of their first message there, which is not below that.
+
+    An object that took the place of others of its generation has ``.rewrite-<n>-to-<end>``
+    before the extension: the ``rewrite``, 1 for the first, and where its range ends.
+
+    With ``of_connect`` it is called as Confluent's S3 sink calls its objects,
+    ``<topic>+<partition>+<start offset><extension>``, in directories of the same form.
     """
 
     root: str
@@ -61,13 +80,34 @@ class ObjectName:
     partition: int
     start_offset: int
     extension: str
+    rewrite: int = 0
+    end: int | None = None
+    of_connect: bool = False
 
     @property
     def key(self) -> str:
         """The object's key in the store."""
+        width = 10 if self.of_connect else 20
+        rewritten = "" if self.end is None else f".rewrite-{self.rewrite}-to-{self.end}"
+        return f"{self.stem}{self.start_offset:0{width}d}{rewritten}{self.extension}"
+
+    @property
+    def stem(self) -> str:
+        """What keys of this place, partition and generation begin with: all but the offset."""
         directory = f"{self.root}/{self.output_partition}" if self.output_partition else self.root
-        name = f"{self.generation}_{self.partition}_{self.start_offset:020d}{self.extension}"
-        return f"{directory}/{name}"
+        if self.of_connect:
+            return f"{directory}/{topic_of(self.root.rpartition('/')[2])}+{self.partition}+"
+        return f"{directory}/{self.generation}_{self.partition}_"
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Root and output partition: objects of one range in one place hold the same messages."""
+        return self.root, self.output_partition
+
+    @property
+    def replayed(self) -> bool:
+        """Whether it has messages that were in quarantine, see ``replayed_name``."""
+        return self.extension.startswith(_REPLAYED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,30 +123,45 @@ def parse_key(root: str, key: str) -> ObjectName | None:
     """Return the name of ``key`` below the topic directory ``root``; None for other files.
 
     The name gives back ``key``: ``01_0_…`` is not taken for ``1_0_…``, which may be there, too.
-    Nor is a copy, see ``is_copy``: its messages are in the object, too.
+    Nor is a copy, see ``is_copy``: its messages are in the object, too.  Names of Confluent's
+    S3 sink are taken as well; those of its files of keys and headers are not.
     """
     if not key.startswith(root + "/"):
         return None
     output_partition, _, name = key[len(root) + 1 :].rpartition("/")
-    match = _NAME.fullmatch(name)
-    if match is None or any(int(match[part]) > most for part, most in _GREATEST.items()):
+    own = _NAME.fullmatch(name)
+    match = own or _OF_CONNECT.fullmatch(name)
+    if match is None:
         return None
-    if _COPY.fullmatch(match["extension"] or ""):
+    extension = match["extension"] or ""
+    if _COPY.fullmatch(extension) or (own is None and extension.startswith(_BESIDE_VALUES)):
         return None
+    numbers = {
+        "generation": int(own["generation"]) if own else CONNECT_GENERATION,
+        "partition": int(match["partition"]),
+        "offset": int(match["offset"]),
+    }
+    if any(numbers[part] > most for part, most in _GREATEST.items()):
+        return None
+    rewritten = _REWRITE.match(extension)
     parsed = ObjectName(
         root=root,
         output_partition=output_partition,
-        generation=int(match["generation"]),
-        partition=int(match["partition"]),
-        start_offset=int(match["offset"]),
-        extension=match["extension"] or "",
+        generation=numbers["generation"],
+        partition=numbers["partition"],
+        start_offset=numbers["offset"],
+        extension=extension[rewritten.end() :] if rewritten else extension,
+        of_connect=own is None,
+        rewrite=int(rewritten[1]) if rewritten else 0,
+        end=int(rewritten[2]) if rewritten else None,
     )
     return parsed if parsed.key == key else None
 
 
 def is_copy(key: str) -> bool:
     """Tell whether a file is called as an object with something behind it, as ``….seq.bak``."""
-    match = _NAME.fullmatch(key.rpartition("/")[2])
+    name = key.rpartition("/")[2]
+    match = _NAME.fullmatch(name) or _OF_CONNECT.fullmatch(name)
     return match is not None and _COPY.fullmatch(match["extension"] or "") is not None
 
 
@@ -115,7 +170,7 @@ def replayed_name(name: ObjectName, first_offset: int) -> ObjectName:
 
     ``first_offset`` tells them from those of the batch that go to the same place.
     """
-    return replace(name, extension=f".replayed-{first_offset}{name.extension}")
+    return replace(name, extension=f"{_REPLAYED}{first_offset}{name.extension}")
 
 
 def least_offset(name: ObjectName) -> int:
@@ -169,6 +224,11 @@ def schema_root(root: str) -> str:
 def suspects_root(root: str) -> str:
     """Return where is kept over what processes died: ``<prefix>/_suspects/<topic>``."""
     return _beside(root, SUSPECTS_DIRECTORY)
+
+
+def rewrites_root(root: str) -> str:
+    """Return where plans of rewriting are kept: ``<prefix>/_backfill/_rewrites/<topic>``."""
+    return _beside(root, "_backfill/_rewrites")
 
 
 def _beside(root: str, directory: str) -> str:

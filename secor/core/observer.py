@@ -21,6 +21,9 @@ class Observer(Protocol):
     def filtered(self, topic_partition: TopicPartition, messages: int) -> None:
         """``messages`` are left out because the configuration says so."""
 
+    def other_events(self, topic_partition: TopicPartition, kind: str, messages: int) -> None:
+        """``messages`` of a source's connector change no row and are left out."""
+
     def undeclared(self, topic_partition: TopicPartition, field: str, values: int) -> None:
         """``values`` of a field are in no column of the table that ``field`` names, too."""
 

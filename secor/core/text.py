@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
+from typing import Any
+
+
+def load_json(text: str | bytes) -> Any:
+    """Return the value.  Raises ``ValueError``, also where it is nested too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("its JSON is nested too deep") from error
+
 
 MASK = "**********"
 
@@ -51,6 +62,53 @@ def withheld_text(offsets: int) -> str:
 def safe_name(text: str) -> str:
     """Return text as every catalog takes it in a name: letters, digits and underscores."""
     return re.sub(r"[^A-Za-z0-9_]", "_", text)
+
+
+ESCAPE = re.compile(r"[^A-Za-z0-9_]|_(?=x(?:[0-9A-F]{4}|[0-9A-F]{6})(?:[^A-Za-z0-9]|$))")
+"""An underscore too, if what follows the digits is one, becomes one, or is left to a template."""
+
+
+_NO_LETTER = re.compile(r"[^A-Za-z0-9]")
+_REST_OF_ESCAPE = re.compile(r"x(?:[0-9A-F]{4}|[0-9A-F]{6})(?:_|$)")
+
+
+def escaped_name(text: str) -> str:
+    """Return text as ``safe_name`` does, but so that different texts have different names.
+
+    Letters, digits and underscores stay.  Another character is ``_x`` and its code point in four
+    or six hexadecimal digits and ``_``, as in SQL/XML (ISO 9075-14): ``a.b`` is ``a_x002E_b``.
+    So is an underscore that would begin such a thing.
+    """
+    return ESCAPE.sub(_escape, text)
+
+
+def joined_name(text: str, *, follows: bool, is_followed: bool) -> str:
+    """Return text as ``escaped_name`` does, for a name of several texts with underscores between.
+
+    The first underscore that is no escape is the one behind the first text: those of a text that
+    ``is_followed`` by another are escaped, and so is an ``x`` that would make an escape of the
+    underscore that it ``follows``.
+    """
+    name = _NO_LETTER.sub(_escape, text) if is_followed else escaped_name(text)
+    rest = _REST_OF_ESCAPE.match(name)
+    if follows and rest is not None and (is_followed or rest[0].endswith("_")):
+        return f"_x{ord('x'):04X}_{name[1:]}"
+    return name
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"_x{code:04X}_" if code < 0x10000 else f"_x{code:06X}_"
+
+
+def unescaped_name(name: str) -> str:
+    """Return the text of which ``escaped_name`` made a name."""
+    return re.sub(r"_x([0-9A-F]{6}|[0-9A-F]{4})_", lambda match: chr(int(match[1], 16)), name)
+
+
+def replaced_name(name: str) -> str:
+    """Return the name that ``safe_name`` would have made where ``escaped_name`` made ``name``."""
+    return re.sub(r"_x(?:[0-9A-F]{6}|[0-9A-F]{4})_", "_", name)
 
 
 def mask_urls(text: str) -> str:

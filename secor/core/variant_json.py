@@ -23,6 +23,9 @@ DECLARED = {b"secor.type": b"declared"}
 """Of a field of doubles whose messages' schema says so: it is no column of integers, even if its
 values have no fraction yet."""
 
+UUID = {b"secor.type": b"uuid"}
+"""Of a string field that holds UUIDs as its messages' schema says: tables have a type for them."""
+
 _BYTES = "\udcff"
 """In front of bytes in base64: no text of a message has half of a surrogate pair."""
 
@@ -97,10 +100,20 @@ def is_declared(field: pa.Field) -> bool:
     return DECLARED.items() <= (field.metadata or {}).items()
 
 
-def schema_field(name: str, kind: pa.DataType, *, text: bool = False) -> pa.Field:
-    """Return the field that a message's schema describes; ``text``: it is JSON text."""
+def is_uuid_text(field: pa.Field) -> bool:
+    """Tell whether a field holds UUIDs as text, by a decoder's metadata."""
+    return UUID.items() <= (field.metadata or {}).items()
+
+
+def schema_field(
+    name: str, kind: pa.DataType, *, text: bool = False, uuid: bool = False
+) -> pa.Field:
+    """Return the field that a message's schema describes.
+
+    ``text``: it is JSON text; ``uuid``: the text of UUIDs.
+    """
     metadata = MIXED if text else DECLARED if pa.types.is_floating(kind) else None
-    return pa.field(name, kind, metadata=metadata)
+    return pa.field(name, kind, metadata=UUID if uuid else metadata)
 
 
 def dumps(value: Any) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import BinaryIO
 
-from secor.core.entry_points import FORMATS as FORMATS_OFFERED
-from secor.core.entry_points import offered
 from secor.core.errors import ConfigurationError
+from secor.core.installing import FORMATS as FORMATS_OFFERED
+from secor.core.installing import offered
 from secor.core.ports import LogFormat
 
 

@@ -1,4 +1,4 @@
-"""Formats of decoded fields that other packages offer, see ``secor.core.entry_points``."""
+"""Formats of decoded fields that other packages offer, see ``secor.core.installing``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 
-from secor.core.entry_points import FORMATS, entry_point, identity_of, offered
 from secor.core.errors import ConfigurationError, CorruptFile, FormatFailed
+from secor.core.installing import FORMATS, entry_point, identity_of, offered
 from secor.core.ports import Sink
 from secor.formats.typed import metadata
 from secor.formats.typed.nested_arrays import text_of

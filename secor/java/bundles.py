@@ -85,4 +85,34 @@ ICEBERG_REST = Bundle(
 )
 """Iceberg's own REST catalog server; it takes Hadoop's classes from PySpark."""
 
-BUNDLES = (KAFKA, S3PROXY, SPARK_ICEBERG, SPARK_HUDI, ICEBERG_REST)
+KAFKA_CONNECT = Bundle(
+    "kafka-connect-4.3.1",
+    (
+        "org.apache.kafka:connect-runtime:4.3.1",
+        "org.apache.kafka:connect-json:4.3.1",
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
+    "33 MB",
+)
+"""A worker of Kafka Connect, for comparisons with what real connectors write."""
+
+DEBEZIUM_POSTGRESQL = Bundle(
+    "debezium-postgresql-3.6.1",
+    (
+        "io.debezium:debezium-api:3.6.1.Final",
+        "io.debezium:debezium-embedded:3.6.1.Final",
+        "io.debezium:debezium-connector-postgres:3.6.1.Final",
+    ),
+    "38 MB",
+)
+"""Debezium's connector for PostgreSQL: a plug-in of Kafka Connect's worker."""
+
+BUNDLES = (
+    KAFKA,
+    S3PROXY,
+    SPARK_ICEBERG,
+    SPARK_HUDI,
+    ICEBERG_REST,
+    KAFKA_CONNECT,
+    DEBEZIUM_POSTGRESQL,
+)

@@ -2,7 +2,8 @@
 
 ``{country}/dt={time:%Y-%m-%d}/hr={time:%H}``:  ``{name}`` is a field by dotted path (with a
 dot in front, ``{.time}``, even if it is called like one of the following), ``{time:…}`` the
-message's time in parts, ``{offset:10000000}`` the offset rounded down, ``{topic}`` the topic.
+message's time in parts, ``{offset:10000000}`` the offset rounded down, ``{topic}`` the topic,
+``{kafka_partition}`` the Kafka partition.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from secor.parsing.layout_pieces import (
     BucketPiece,
     Columns,
     FieldPiece,
+    PartitionPiece,
     Piece,
     TimePiece,
     TopicPiece,
@@ -183,6 +185,8 @@ def _placeholder(template: str, inside: str, zone: Zone, named: bool) -> Piece:
         raise _fault(template, f"{{{inside}}}: only time and offset take something after a colon")
     if name == "topic":
         return TopicPiece(named)
+    if name == "kafka_partition":
+        return PartitionPiece()
     path = name.removeprefix(".")
     if not path or any(not step for step in path.split(".")):
         raise _fault(template, f"{{{inside}}} names no field")
@@ -193,7 +197,7 @@ def _stand_in(template: str, inside: str, piece: Piece) -> str:
     """Return what stands for a placeholder where pieces are counted: NUL for a value."""
     if isinstance(piece, TimePiece):
         return "".join(f"{text}0" for text, _ in directives(inside.partition(":")[2]))
-    return "0" if isinstance(piece, BucketPiece) else "\0"
+    return "0" if isinstance(piece, BucketPiece | PartitionPiece) else "\0"
 
 
 def _check_pieces(template: str, written: str) -> None:

@@ -50,13 +50,15 @@ Codes = npt.NDArray[np.int64]
 class Columns:
     """What a layout looks at: rows of one chunk that are to be placed.
 
-    ``micros`` are the times, UTC; ``topics`` a name for each row, or one for all.
+    ``micros`` are the times, UTC; ``topics`` a name for each row, or one for all;
+    ``partition`` is the Kafka partition that all rows are from.
     """
 
     rows: pa.StructArray
     offsets: Codes
     micros: Micros | None
     topics: Texts
+    partition: int = 0
 
 
 class Piece(Protocol):
@@ -90,6 +92,15 @@ class TopicPiece:
     def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
         """See ``Piece``."""
         return _escape(columns.topics, self.named)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPiece:
+    """The Kafka partition."""
+
+    def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
+        """See ``Piece``."""
+        return np.zeros(len(columns.offsets), np.int64), [str(columns.partition)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,9 +40,11 @@ TimestampFaults = Callable[[pa.Array], Mapping[int, str]]
 RowFaults = Callable[[pa.StructArray], Mapping[int, str]]
 
 FILTERED = "filtered"
+EVENTS = "events_"
 UNDECLARED = "undeclared_"
 QUARANTINED = "quarantined_"
-"""Names of counters.  Of values without a column the field follows, of messages in quarantine the
+"""Names of counters.  Of events that change no row the kind follows; they are filtered, too.  Of
+values without a column the field follows, of messages in quarantine the
 stage: decode, transform, route, time, layout, plugin, schema.
 """
 
@@ -285,6 +287,8 @@ class Pipeline:
             return
         if lost.filtered:
             self._count(topic_partition, FILTERED, lost.filtered)
+        for kind, number in lost.events.items():
+            self._count(topic_partition, EVENTS + kind, number)
         for field, number in lost.undeclared.items():
             self._count(topic_partition, UNDECLARED + field, number)
         for stage, number in _by_stage(lost.bad):

@@ -28,12 +28,14 @@ Codes = npt.NDArray[np.int64]
 class Lost:
     """What of a whole chunk does not go on: why, by row, and how many on purpose.
 
-    ``undeclared`` counts, by field, the values without a column in rows that go on.
+    ``undeclared`` counts, by field, the values without a column in rows that go on.  ``events``
+    are those of ``filtered`` that change no row, by kind.
     """
 
     bad: dict[int, str] = field(default_factory=dict)
     filtered: int = 0
     undeclared: Counter[str] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
@@ -64,6 +66,13 @@ class Work:
         """Take rows out on purpose."""
         self.lost.filtered += int((self.live & rows).sum())
         self.live &= ~rows
+
+    def leave_out_events(self, kind: str, rows: npt.NDArray[np.bool_]) -> None:
+        """Take rows out that mean no change of a row."""
+        messages = int((self.live & rows).sum())
+        if messages:
+            self.lost.events[kind] += messages
+            self.leave_out(rows)
 
     def has_fields(self) -> npt.NDArray[np.bool_]:
         """Tell which live rows have fields that can be looked at."""
@@ -184,14 +193,15 @@ class ByLayout:
             routed = work.topics
             codes = np.where(routed.codes < 0, len(routed.distinct), routed.codes)
             topics = Texts(codes, [*routed.distinct, topic])
-        fields = work.decoded.rows
+        fields, partition = work.decoded.rows, work.chunk.topic_partition.partition
         if rows is None:
-            return Columns(fields, offsets, micros, topics)
+            return Columns(fields, offsets, micros, topics, partition)
         return Columns(
             fields.take(pa.array(rows)),
             offsets[rows],
             None if micros is None else micros[rows],
             Texts(topics.codes[rows], topics.distinct),
+            partition,
         )
 
 

@@ -20,14 +20,14 @@ from http.client import HTTPException
 from typing import Any
 
 from secor.core.errors import AccessDenied, ConfigurationError, NotFound, Unavailable
-from secor.core.foreign_json import load_json
 from secor.core.retry import retry
+from secor.core.text import load_json
 from secor.parsing.registry import ANY_KIND, ApicurioId, RegisteredSchema, SchemaId, SchemaSource
 
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
-UNKNOWN = (40401, 40402, 40403)
-"""Confluent's error codes for no such subject, version and schema."""
+UNKNOWN = (40401, 40402, 40403, 40408)
+"""Confluent's error codes for no such subject, version, schema and compatibility."""
 
 UNKNOWN_NAMES = (
     "ContentNotFoundException",

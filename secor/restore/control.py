@@ -21,10 +21,9 @@ from secor.core.errors import (
     Unavailable,
     WriterFenced,
 )
-from secor.core.foreign_json import load_json
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
-from secor.core.text import how_many
+from secor.core.text import how_many, load_json
 from secor.restore.model import canonical
 from secor.restore.offsets import job_key, offsets_topic, record, rows_of
 from secor.restore.ports import TargetLog

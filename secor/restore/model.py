@@ -121,6 +121,7 @@ class SourceExtent:
     ``size`` is in bytes; ``oldest`` and ``newest`` are the least and the greatest timestamp, in
     milliseconds, where they are known.  ``left_out`` messages have no value and are not in the
     objects; ``uncounted`` are the keys of objects that may have left some out, and do not tell.
+    Below ``beginning`` the archive has expired.
     """
 
     source: SourcePartition
@@ -133,6 +134,7 @@ class SourceExtent:
     newest: int | None = None
     left_out: int = 0
     uncounted: tuple[str, ...] = ()
+    beginning: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError, SpecChanged
-from secor.core.foreign_json import load_json
 from secor.core.model import SCHEMA, TopicPartition
-from secor.core.text import how_many
+from secor.core.text import how_many, load_json
 from secor.restore.model import SourcePartition, canonical
 from secor.restore.ports import TargetLog
 from secor.wire.murmur2 import murmur2

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from secor.core.foreign_json import load_json
 from secor.core.model import TopicPartition
+from secor.core.text import load_json
 from secor.restore.model import SourcePartition, canonical
 from secor.restore.offsets import record
 from secor.restore.writer.model import Placement

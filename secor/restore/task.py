@@ -16,7 +16,7 @@ from secor.restore.model import Boundary, JobSpec, Piece, Silence, SourcePartiti
 from secor.restore.offsets import StoredOffset, offset_key, record
 from secor.restore.pairs import pairs_record
 from secor.restore.ports import PieceReader, RestoreSource, Router
-from secor.restore.writer.states import State
+from secor.restore.writer.model import State
 from secor.restore.writer.writer import TransactionalWriter
 
 IDLE_WAIT = 1.0

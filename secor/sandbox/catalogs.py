@@ -92,8 +92,12 @@ class PostgreSqlServer(Server):
 
     stop_signal = signal.SIGINT  # SIGTERM waits until every client has left
 
-    def __init__(self, *, folder: Path, log: Path, port: int) -> None:
+    def __init__(
+        self, *, folder: Path, log: Path, port: int, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """``settings`` are PostgreSQL's own, such as ``wal_level``."""
         super().__init__(name="postgresql", folder=folder, log=log, port=port)
+        self._settings = dict(settings or {})
 
     @property
     def uri(self) -> str:
@@ -110,6 +114,7 @@ class PostgreSqlServer(Server):
             "unix_socket_directories": "",
             "fsync": "off",
             "shared_buffers": "16MB",
+            **self._settings,
         }
         options = [f"--{name}={value}" for name, value in settings.items()]
         return [*_program("postgres"), "-D", str(data), "-p", str(self.port), *options]

@@ -53,7 +53,15 @@ class Metrics(MetricsRegistry):
             "Messages put into quarantine, by the stage of parsing that could not take them.",
         )
         self.filtered = self._counter(
-            "secor_filtered_total", PARTITION, "Messages that a filter left out on purpose."
+            "secor_filtered_total",
+            PARTITION,
+            "Messages left out on purpose: by a filter, or because they change no row.",
+        )
+        self.other_events = self._counter(
+            "secor_other_events_total",
+            (*PARTITION, "kind"),
+            "Messages left out because they change no row: heartbeat, message, notification, "
+            "schema_change, signal, tombstone, transaction, truncate.",
         )
         self.undeclared = self._counter(
             "secor_undeclared_values_total",
@@ -195,6 +203,17 @@ class Metrics(MetricsRegistry):
         )
         self.memory_bytes_limit = self._gauge(
             "secor_memory_bytes_limit", (), "limits.memory: near it reading waits."
+        )
+        self.cluster_kept = self._gauge(
+            "secor_cluster_kept_timestamp_seconds",
+            ("kind",),
+            "When groups' offsets, ACLs, quotas or schemas were last looked at to keep them, in "
+            "seconds since 1970; only in the process that does it.",
+        )
+        self.cluster_failures = self._counter(
+            "secor_cluster_failures_total",
+            ("kind",),
+            "Looks at them that failed, or found groups that this user may not see.",
         )
         self.reported = self._gauge(
             "secor_reported_timestamp_seconds",

@@ -44,6 +44,11 @@ class TableMetrics:
             TABLE,
             "Keys changed in several topic partitions in one commit: time decided.",
         )
+        self.unknown_values = counter(
+            "secor_table_unknown_values_total",
+            TABLE,
+            "Values that updates left out of rows that the table did not have: they are null.",
+        )
         self.conflicts = counter(
             "secor_table_conflicts_total",
             TABLE,

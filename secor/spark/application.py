@@ -5,14 +5,60 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from secor.core.errors import Unavailable
-from secor.spark.executors import ExecutorWatch, watch_executors
 from secor.spark.failures import failing_as
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+LOOK_EVERY = 5.0
+
+
+@dataclass(slots=True)
+class ExecutorWatch:
+    """Tells when jobs have waited ``timeout`` seconds for an executor."""
+
+    timeout: float
+    _waits_since: float | None = field(default=None, init=False)
+
+    def gives_up(self, now: float, *, jobs: int, executors: int) -> bool:
+        """Note what there is at ``now`` (seconds of a monotonic clock); tell whether to give up."""
+        if not jobs or executors:
+            self._waits_since = None
+            return False
+        if self._waits_since is None:
+            self._waits_since = now
+        return now - self._waits_since >= self.timeout
+
+
+def watch_executors(
+    spark: SparkSession,
+    watch: ExecutorWatch,
+    stopping: threading.Event,
+    monotonic: Callable[[], float],
+    giving_up: Callable[[], None],
+) -> None:
+    """Look until told to stop, or until Spark is gone.
+
+    When the watch gives up, ``giving_up`` is called and Spark is stopped, so that its jobs fail.
+    """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    context: Any = spark.sparkContext
+    try:
+        while not stopping.wait(LOOK_EVERY):
+            tracker = context._jsc.sc().statusTracker()
+            jobs, executors = len(tracker.getActiveJobIds()), len(tracker.getExecutorInfos()) - 1
+            if watch.gives_up(monotonic(), jobs=jobs, executors=executors):
+                giving_up()
+                context._jsc.sc().stop()
+                return
+    except (Py4JError, OSError, AttributeError):
+        return  # it has ended, by whatever else
 
 
 class TableApplication:
@@ -123,7 +169,7 @@ class TableEngine:
 
 def _has_ended(spark: SparkSession) -> bool:
     """Tell whether the application has ended: its process died, or its cluster ended it."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
 
     try:
         context: Any = spark.sparkContext

@@ -4,17 +4,25 @@ The batches of one topic partition and generation follow one another, and a batc
 after all objects of the batch before it are stored.  So for each of them a cursor keeps
 
 - ``settled``: where the newest batch begins; every object below it is there for good;
-- ``open``: the keys of the objects seen at or above it, whose batch may still get more.
+- ``open``: the keys of the objects seen at or above it, whose batch may still get more;
+- ``reached``: where that batch ends, if its metadata told.
 
-As JSON: ``{topic: {"<generation>_<partition>": {"settled": offset, "open": [key, ...]}}}``.
+As JSON: ``{topic: {"<generation>_<partition>": {"settled": offset, "open": [key, ...],
+"reached": offset}}}``.
+
+A rewritten object holds what objects held that a stream may have given, all or some of them.  It
+is never newest and never open: which of its offsets are given follows from where two cursors are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypedDict
+from dataclasses import dataclass
+from typing import NotRequired, TypedDict
 
 from secor.archive.objects import ArchivedObject
+from secor.core.errors import ObjectConflict
+from secor.core.model import OffsetRange
 
 
 class Position(TypedDict):
@@ -22,9 +30,18 @@ class Position(TypedDict):
 
     settled: int
     open: list[str]
+    reached: NotRequired[int]
 
 
 Cursor = dict[str, dict[str, Position]]
+
+
+@dataclass(frozen=True, slots=True)
+class NewestBatch:
+    """Where the newest batch of a log begins and, if its metadata told, ends."""
+
+    start: int
+    end: int | None = None
 
 
 def log_of(archived: ArchivedObject) -> tuple[str, str]:
@@ -37,6 +54,8 @@ def newest(objects: Iterable[ArchivedObject]) -> list[ArchivedObject]:
     last: dict[tuple[str, str], ArchivedObject] = {}
     for archived in objects:
         latest = last.get(log_of(archived))
+        if archived.name.end is not None:
+            continue
         if latest is None or archived.name.start_offset > latest.name.start_offset:
             last[log_of(archived)] = archived
     return list(last.values())
@@ -44,19 +63,24 @@ def newest(objects: Iterable[ArchivedObject]) -> list[ArchivedObject]:
 
 def cursor_of(
     objects: Iterable[ArchivedObject],
-    starts: Callable[[tuple[str, str]], int],
+    newest_batch: Callable[[tuple[str, str]], NewestBatch],
     *,
     only_committed: bool,
 ) -> Cursor:
-    """Return the cursor behind ``objects``; ``starts`` tells where a log's newest batch begins.
+    """Return the cursor behind ``objects``; ``newest_batch`` tells that of a log.
 
     With ``only_committed`` a batch counts only when another one follows it.
     """
     cursor: Cursor = {}
     for archived in objects:
+        if archived.name.end is not None:
+            continue
         topic, log = log_of(archived)
         positions = cursor.setdefault(topic, {})
-        position = positions.setdefault(log, {"settled": starts((topic, log)), "open": []})
+        batch = newest_batch((topic, log))
+        position = positions.setdefault(log, {"settled": batch.start, "open": []})
+        if batch.end is not None and not only_committed:
+            position["reached"] = batch.end
         if archived.name.start_offset >= position["settled"] and not only_committed:
             position["open"].append(archived.key)
     for positions in cursor.values():
@@ -87,12 +111,46 @@ def delivered(cursor: Cursor, archived: ArchivedObject) -> bool:
 
 
 def between(objects: Iterable[ArchivedObject], start: Cursor, end: Cursor) -> list[ArchivedObject]:
-    """Return the objects behind ``start`` and up to ``end``."""
+    """Return the objects that have messages behind ``start`` and up to ``end``."""
     return [
         archived
         for archived in objects
-        if delivered(end, archived) and not delivered(start, archived)
+        if (
+            delivered(end, archived) and not delivered(start, archived)
+            if archived.name.end is None
+            else given(archived, start, end) is not None
+        )
     ]
+
+
+def given(archived: ArchivedObject, start: Cursor, end: Cursor) -> OffsetRange | None:
+    """Return which offsets of a rewritten object are behind ``start`` and up to ``end``."""
+    assert archived.name.end is not None
+    whole = OffsetRange(archived.name.start_offset, archived.name.end)
+    low = max(whole.start, _reached(start, archived, whole))
+    high = min(whole.end, _reached(end, archived, whole))
+    return OffsetRange(low, high) if low < high else None
+
+
+def _reached(cursor: Cursor, archived: ArchivedObject, whole: OffsetRange) -> int:
+    """Return below which offset a stream has given the messages of a rewritten object's place."""
+    topic, log = log_of(archived)
+    position = cursor.get(topic, {}).get(log)
+    if position is None:
+        return 0
+    directory = archived.key.rpartition("/")[0]
+    if all(key.rpartition("/")[0] != directory for key in position["open"]):
+        return position["settled"]
+    reached = position.get("reached")
+    if reached is None and position["settled"] not in whole:
+        return position["settled"]
+    if reached is None:
+        raise ObjectConflict(
+            f"{archived.key} has messages that this stream has read from other objects, and others"
+            f" behind them; the checkpoint does not tell where these ended: begin with a new"
+            " checkpoint"
+        )
+    return reached
 
 
 def vanished(objects: Iterable[ArchivedObject], start: Cursor) -> Iterator[tuple[str, str, str]]:

@@ -27,6 +27,8 @@ from secor.tables.hudi import (
     write_options,
 )
 from secor.tables.merging import Merged
+from secor.tables.row_changes import UPSERT
+from secor.tables.staged_rows import KEPT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,9 +89,14 @@ class SparkHudiEngine(TableEngine):
         columns = spark_columns(write.table.schema)
         staged = ChangesToMerge(write.table, write.files, key, columns, order)
         with self.staged.last(session, staged) as last:
-            rows = last.changes.select(*_columns(write.table, columns))
+            changes, unknown = last.changes, last.unknown
+            if last.kept:
+                changes = _with_kept_values(session, write.table, changes, key, last.kept)
+                [counts] = changes.selectExpr("coalesce(sum(lost), 0) AS lost").collect()
+                unknown += counts["lost"]
+            rows = changes.select(*_columns(write.table, columns))
             _save(rows.union(self._no_rows(session, write)), options, write)
-        return Merged(last.unordered)
+        return Merged(last.unordered, unknown)
 
     def _no_rows(self, session: SparkSession, write: HudiWrite) -> DataFrame:
         """Return no rows in the columns of the table; who reads them sees that it has not moved.
@@ -113,6 +120,39 @@ class SparkHudiEngine(TableEngine):
             yield from ()
 
         return session.range(0, 1, 1, 1).mapInArrow(read, empty.schema)
+
+
+def _with_kept_values(
+    session: SparkSession,
+    table: Table,
+    changes: DataFrame,
+    key: Sequence[str],
+    kept: Sequence[int],
+) -> DataFrame:
+    """Return changes with the values that they leave to the table's rows.
+
+    ``lost`` is how many of a change the table does not have.  The table is read at the snapshot
+    beyond which the write is refused.
+    """
+    from pyspark.sql import functions
+
+    names = table.schema.names
+    numbers = [*(names.index(name) for name in key), *kept]
+    stored = read_table(session, table).select(
+        *(functions.col(quoted(names[at])).alias(f"stored_{at}") for at in numbers),
+        functions.lit(True).alias("is_stored"),
+    )
+    keeps = f"operation = {UPSERT} AND size({KEPT.name}) > 0"
+    same_key = (f"stored_{at} = {column_name(at)}" for at in numbers[: len(key)])
+    joined = changes.join(stored, functions.expr(" AND ".join([keeps, *same_key])), "left")
+    values = {column_name(at): column_name(at) for at in range(len(names))}
+    for at in kept:
+        is_kept = f"is_stored AND array_contains({KEPT.name}, {at})"
+        values[column_name(at)] = f"IF({is_kept}, stored_{at}, {column_name(at)})"
+    lost = f"IF({keeps} AND is_stored IS NULL, size({KEPT.name}), 0) AS lost"
+    return joined.selectExpr(
+        "operation", lost, *(f"{value} AS {name}" for name, value in values.items())
+    )
 
 
 def _save(rows: DataFrame, options: Mapping[str, str], write: HudiWrite) -> None:
@@ -201,5 +241,7 @@ def hudi_session(settings: Mapping[str, str]) -> dict[str, str]:
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        # Lists of two levels, the default of Parquet's Avro, hold no nulls: one ended a commit.
+        "spark.hadoop.parquet.avro.write-old-list-structure": "false",
         **settings,
     }

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from secor.tables.staged_rows import POSITION, ROW
+from secor.tables.row_changes import DELETE
+from secor.tables.staged_rows import KEPT, POSITION, ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
 ReadParts = Callable[[Sequence[int], pa.StructType], Iterator[pa.RecordBatch]]
 """Reads numbered parts where a task runs; the column ``row`` is of the type that is given."""
@@ -55,10 +56,18 @@ def change_columns(columns: StructType) -> StructType:
     """
     from pyspark.sql import types
 
+    row = types.StructType([types.StructField(it.name, it.dataType) for it in columns])
+    return types.StructType([*position_columns(), types.StructField(ROW, row)])
+
+
+def position_columns() -> list[StructField]:
+    """Return the columns of changes beside those of the table."""
+    from pyspark.sql import types
+
     # Spark 3.5, which writes Hudi tables, has no StructType.fromDDL.
     fields = [types.StructField(name, getattr(types, it)()) for name, it in POSITION_TYPES.items()]
-    row = types.StructType([types.StructField(it.name, it.dataType) for it in columns])
-    return types.StructType([*fields, types.StructField(ROW, row)])
+    kept = types.StructField(KEPT.name, types.ArrayType(types.IntegerType()))
+    return [*fields, kept]
 
 
 def row_type(columns: StructType) -> pa.StructType:
@@ -70,7 +79,12 @@ def row_type(columns: StructType) -> pa.StructType:
 
 
 def last_changes(
-    changes: DataFrame, key: Sequence[str], *, order: str | None = None, every: bool = False
+    changes: DataFrame,
+    key: Sequence[str],
+    *,
+    order: str | None = None,
+    every: bool = False,
+    kept: Sequence[int] = (),
 ) -> DataFrame:
     """Return the last ``change`` of each key, ``key_0``, ….
 
@@ -80,6 +94,10 @@ def last_changes(
     counts as the greatest that came before it.  With
     ``every`` there are also ``changes``, the last one in each of them, and the number of
     ``messages``.
+
+    Columns whose numbers are in ``kept`` may be left out by a change, see ``KEPT``: they get the
+    last known value of the key.  Then a change has also ``kept``, the numbers of those for which
+    there is none, and ``lost``, the numbers of those that came after a deletion: nobody knows them.
     """
     columns = ", ".join(f"{ROW}.{quoted(name)} AS key_{at}" for at, name in enumerate(key))
     keys = key_columns(key)
@@ -89,23 +107,72 @@ def last_changes(
         preceding = f"max({of_row}) OVER (PARTITION BY {of_key}, topic, partition ORDER BY offset)"
         value = f"coalesce({of_row}, {preceding})"
     position = ", ".join(field.name for field in POSITION)
-    all_changes = ", collect_list(change) AS changes, sum(messages) AS messages" if every else ""
+    fields = f"{position}, {ROW}" + (
+        f", {KEPT.name}, CAST(array() AS ARRAY<INT>) AS lost" if kept else ""
+    )
+    all_changes = ", collect_list(own) AS changes, sum(messages) AS messages" if every else ""
     session: Any = changes.sparkSession
     changes.createOrReplaceTempView(VIEW)
-    return session.sql(
-        f"""
+    names = cast("StructType", changes.schema[ROW].dataType).names
+    source = f"{keys}, change.topic, change.partition"
+    in_offsets = f"PARTITION BY {source} ORDER BY value, change.offset"
+    within = _filled("keyed", f"{keys}, value", kept, names, in_offsets)
+    in_time = f"PARTITION BY {keys} ORDER BY value, {_BY_TIME}"
+    between = _filled("of_partition", f"{keys}, value, messages", kept, names, in_time)
+    return cast(
+        "DataFrame",
+        session.sql(
+            f"""
         WITH keyed AS (
-            SELECT {columns}, struct({position}, {ROW}) AS change, {value} AS value FROM {VIEW}
+            SELECT {columns}, struct({fields}) AS change, {value} AS value FROM {VIEW}
         ),
         of_partition AS (
             SELECT {keys}, max_by(change, struct(value, change.offset)) AS change,
                 max(value) AS value, count(*) AS messages
-            FROM keyed GROUP BY {keys}, change.topic, change.partition
+            FROM ({within}) GROUP BY {source}
         )
         SELECT {keys}, max_by(change, struct(value, {_BY_TIME})) AS change,
             count(*) AS partitions{all_changes}
-        FROM of_partition GROUP BY {keys}
+        FROM ({between}) GROUP BY {keys}
         """  # noqa: S608  # names are quoted, and nothing else comes from outside
+        ),
+    )
+
+
+def _filled(
+    source: str, others: str, kept: Sequence[int], names: Sequence[str], window: str
+) -> str:
+    """Return SQL for the rows of ``source``, with the last known values in their ``change``.
+
+    ``others`` are its other columns; the change as it was is ``own``.  What comes after a deletion
+    takes nothing from before it.
+    """
+    if not kept:
+        return f"SELECT {others}, change, change AS own FROM {source}"  # noqa: S608  # as below
+    position = ", ".join(f"change.{field.name}" for field in POSITION)
+    known, values, still_kept, lost = [], {}, [], []
+    for at in kept:
+        own = f"change.{ROW}.{quoted(names[at])}"
+        left_out = f"change.operation <> {DELETE} AND array_contains(change.{KEPT.name}, {at})"
+        is_lost = f"change.operation = {DELETE} OR array_contains(change.lost, {at})"
+        value = f"struct({own} AS value, {is_lost} AS lost)"
+        last = f"last(IF({left_out}, NULL, {value}), true) OVER ({window})"
+        known.append(f"{last} AS known_{at}")
+        values[at] = f"IF(known_{at} IS NULL OR known_{at}.lost, {own}, known_{at}.value)"
+        still_kept.append(f"IF(known_{at} IS NULL, {at}, NULL)")
+        lost.append(f"IF(known_{at}.lost AND change.operation <> {DELETE}, {at}, NULL)")
+    row = ", ".join(
+        f"{values.get(at, f'change.{ROW}.{quoted(name)}')} AS {quoted(name)}"
+        for at, name in enumerate(names)
+    )
+    lists = ", ".join(
+        f"filter(array({', '.join(numbers)}), x -> x IS NOT NULL) AS {name}"
+        for name, numbers in ((KEPT.name, still_kept), ("lost", lost))
+    )
+    return (
+        f"SELECT {others}, change AS own,"  # noqa: S608  # names are quoted
+        f" struct({position}, struct({row}) AS {ROW}, {lists}) AS change"
+        f" FROM (SELECT *, {', '.join(known)} FROM {source})"
     )
 
 

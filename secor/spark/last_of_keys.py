@@ -6,8 +6,8 @@ Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.core.errors import Unavailable
-from secor.tables.staged_rows import ROW
+from secor.tables.row_changes import DELETE
+from secor.tables.staged_rows import KEPT, ROW
 
 Numbers = npt.NDArray[np.int64]
 
 PARTITION_BITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class KnownValues:
+    """Where the columns have their values that the last changes of keys leave out.
+
+    By the column's number: ``fills`` has the numbers of changes and of those whose value each one
+    takes, ``kept`` the numbers of changes for which the table's row has it.  ``unknown`` values
+    came after a deletion: nobody knows them.
+    """
+
+    fills: Mapping[int, tuple[Numbers, Numbers]] = field(default_factory=dict)
+    kept: Mapping[int, Numbers] = field(default_factory=dict)
+    unknown: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +46,7 @@ class LastOfKeys:
 
     rows: Numbers
     unordered: int
+    known: KnownValues = field(default_factory=KnownValues)
 
 
 class ChangeOrder:
@@ -45,6 +61,7 @@ class ChangeOrder:
         self._sources: list[Numbers] = []
         self._offsets: list[pa.Array] = []
         self._times: list[pa.Array] = []
+        self._left_out = _LeftOut()
         self.nbytes = 0
 
     def add(self, changes: pa.RecordBatch) -> None:
@@ -61,7 +78,12 @@ class ChangeOrder:
         self._sources.append(self._source_numbers(changes))
         self._offsets.append(changes.column("offset"))
         self._times.append(pc.fill_null(changes.column("timestamp"), -1))
-        self.nbytes += 3 * self._sources[-1].nbytes
+        self.nbytes += 3 * self._sources[-1].nbytes + self._left_out.add(changes)
+
+    @property
+    def kept_columns(self) -> Sequence[int]:
+        """The numbers of the columns that some change leaves out."""
+        return self._left_out.columns
 
     def _source_numbers(self, changes: pa.RecordBatch) -> Numbers:
         """Return a number of each change's topic partition."""
@@ -77,7 +99,8 @@ class ChangeOrder:
             return LastOfKeys(np.array([], np.int64), 0)
         keys = _codes([self._columns[name] for name in self._key])
         if int(keys.max()) + 1 == len(keys):  # each key is there once
-            return LastOfKeys(np.arange(len(keys)), 0)
+            rows = np.arange(len(keys))
+            return LastOfKeys(rows, 0, self._left_out.known(rows, keys))
         sources = self._ordered_sources()
         offsets = pa.chunked_array(self._offsets).to_numpy()
         times = pa.chunked_array(self._times).to_numpy()
@@ -87,14 +110,23 @@ class ChangeOrder:
             ranks = _ranks(self._columns[self._order])
             values = _values(ranks, keys, sources, offsets)
         in_order = np.lexsort((offsets, values, sources, keys))
-        of_partitions = in_order[_ends(keys[in_order], sources[in_order])]
+        ends_of_partitions = _ends(keys[in_order], sources[in_order])
+        of_partitions = in_order[ends_of_partitions]
         ends = _ends(keys[of_partitions])
         if ends.all():
-            return LastOfKeys(np.sort(of_partitions), 0)
+            known = self._left_out.known(in_order, keys)
+            return LastOfKeys(np.sort(of_partitions), 0, known)
         by = [column[of_partitions] for column in (offsets, sources, times, values, keys)]
+        by_time = np.lexsort(by)
         of_keys = np.flatnonzero(ends)
         unordered = int((np.diff(of_keys, prepend=-1) > 1).sum())
-        return LastOfKeys(np.sort(of_partitions[np.lexsort(by)][of_keys]), unordered)
+        # Each topic partition's changes of a key follow those of the ones that come before it.
+        ranks = np.empty(len(by_time), np.int64)
+        ranks[by_time] = np.arange(len(by_time))
+        partition_numbers: Numbers = np.cumsum(ends_of_partitions) - ends_of_partitions
+        in_order = in_order[np.argsort(ranks[partition_numbers], kind="stable")]
+        known = self._left_out.known(in_order, keys)
+        return LastOfKeys(np.sort(of_partitions[by_time][of_keys]), unordered, known)
 
     def _ordered_sources(self) -> Numbers:
         """Return the numbers of topic partitions, ordered as topics and partitions are."""
@@ -103,6 +135,64 @@ class ChangeOrder:
         sources = np.concatenate(self._sources)
         partitions = sources & ((1 << PARTITION_BITS) - 1)
         return (ranks[sources >> PARTITION_BITS] << PARTITION_BITS) + partitions
+
+
+class _LeftOut:
+    """The columns that changes leave out."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, list[Numbers]] = {}
+        self._deleted: list[npt.NDArray[np.bool_]] = []
+        self._count = 0
+
+    @property
+    def columns(self) -> Sequence[int]:
+        """The numbers of the columns that some change leaves out."""
+        return sorted(self._rows)
+
+    def add(self, changes: pa.RecordBatch) -> int:
+        """Add changes; return how many bytes are held for them."""
+        self._deleted.append(changes.column("operation").to_numpy() == DELETE)
+        nbytes = self._deleted[-1].nbytes
+        lists = changes.column(KEPT.name)
+        if lists.null_count < len(lists):
+            parents = pc.list_parent_indices(lists).to_numpy()
+            numbers = pc.list_flatten(lists).to_numpy()
+            for number in np.unique(numbers).tolist():
+                rows = parents[numbers == number] + self._count
+                self._rows.setdefault(number, []).append(rows)
+                nbytes += rows.nbytes
+        self._count += changes.num_rows
+        return nbytes
+
+    def known(self, in_order: Numbers, keys: Numbers) -> KnownValues:
+        """Return where the last changes of keys have what they leave out.
+
+        ``in_order`` are the numbers of all changes, key by key, each key's last one at its end.
+        """
+        if not self._rows:
+            return KnownValues()
+        places = np.arange(len(in_order))
+        ends = _ends(keys[in_order])
+        begins = np.concatenate([[True], ends[:-1]])
+        starts = np.maximum.accumulate(np.where(begins, places, 0))
+        deleted = np.concatenate(self._deleted)
+        fills, kept, unknown = {}, {}, 0
+        for number, pieces in self._rows.items():
+            left_out = np.zeros(len(in_order), bool)
+            left_out[np.concatenate(pieces)] = True
+            left_out = left_out[in_order]
+            targets = np.flatnonzero(ends & left_out)
+            last_known = np.maximum.accumulate(np.where(left_out, -1, places))[targets]
+            known_here = last_known >= starts[targets]
+            if not known_here.all():
+                kept[number] = np.sort(in_order[targets[~known_here]])
+            targets, sources = in_order[targets[known_here]], in_order[last_known[known_here]]
+            unknown += int(deleted[sources].sum())
+            targets, sources = targets[~deleted[sources]], sources[~deleted[sources]]
+            if len(targets):
+                fills[number] = targets, sources
+        return KnownValues(fills, kept, unknown)
 
 
 def _ends(*columns: Numbers) -> npt.NDArray[np.bool_]:

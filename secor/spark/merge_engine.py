@@ -3,21 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from secor.spark.application import TableEngine
 from secor.spark.failures import failing_as, tidying
-from secor.spark.java_publish import java_publish, stage_nothing
 from secor.spark.last_changes import quoted
 from secor.spark.rows_of_driver import column_name
 from secor.spark.staged_changes import OpenStore
 from secor.spark.staged_frame import ChangesToMerge, StagedReader, staged_key
-from secor.tables.catalog import MAIN, STAGED_WRITES, CommitResult, Table, TableCommit
+from secor.tables.catalog import MAIN, STAGED_WRITES, CommitResult, Outcome, Table, TableCommit
 from secor.tables.group_record import SUMMARY_NAMES
-from secor.tables.merging import Merge, Merged
+from secor.tables.merging import STAGED_AS, Merge, Merged
+from secor.tables.row_changes import UPSERT
+from secor.tables.staged_rows import KEPT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_REFUSED = (
+    "org.apache.iceberg.exceptions.CommitFailedException",
+    "org.apache.iceberg.exceptions.ValidationException",
+)
+
+
+def java_publish(
+    session: SparkSession, name: str, table: Table, commit: TableCommit, staged: int
+) -> CommitResult:
+    """Move a branch to the snapshot ``staged`` and set the properties, if it is at its base.
+
+    ``name`` is the table's in Spark's SQL.  Raises what PySpark and Py4J raise where nothing
+    was sent.
+    """
+    from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
+
+    jvm: Any = session._jvm
+    operations = _load(session, name).operations()
+    present = operations.current()
+    ref = present.ref(commit.branch)
+    head = None if ref is None else int(ref.snapshotId())
+    if (str(present.uuid()), head) != (table.uuid, commit.base):
+        return CommitResult(Outcome.REFUSED, why="the branch moved before it was published")
+    builder = jvm.org.apache.iceberg.TableMetadata.buildFrom(present)
+    builder = builder.setBranchSnapshot(jvm.java.lang.Long(staged), commit.branch)
+    builder = builder.setProperties(dict(commit.properties))
+    changed = builder.build()
+    try:
+        operations.commit(present, changed)
+    except Py4JJavaError as error:
+        why = str(error.java_exception.toString())
+        refused = str(error.java_exception.getClass().getName()) in _REFUSED
+        return CommitResult(Outcome.REFUSED if refused else Outcome.UNKNOWN, why=why)
+    except (Py4JError, OSError) as error:
+        return CommitResult(Outcome.UNKNOWN, why=str(error))
+    return CommitResult(Outcome.DONE)
+
+
+def stage_nothing(session: SparkSession, name: str, merge: Merge) -> None:
+    """Stage a snapshot that changes no rows: the vector moves with a snapshot only."""
+    append = _load(session, name).newAppend().toBranch(merge.branch).stageOnly()
+    for key, value in {**merge.summary, STAGED_AS: merge.id}.items():
+        append = append.set(key, value)
+    append.commit()
+
+
+def _load(session: SparkSession, name: str) -> Any:
+    jvm: Any = session._jvm
+    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, name)
+
 
 WAP_ID = "spark.wap.id"
 MERGED = "secor_merged_changes"
@@ -57,12 +110,16 @@ class SparkMergeEngine(TableEngine):
             staged = ChangesToMerge(merge.table, merge.files, key, columns)
             with self.staged.last(session, staged) as last:
                 last.changes.createOrReplaceTempView(MERGED)
+                names = merge.table.schema.names
+                unknown = last.unknown
                 try:
-                    session.sql(_merge_statement(target, key, merge.table.schema.names))
+                    if last.kept:
+                        unknown += _count_unknown(session, target, key, names)
+                    session.sql(_merge_statement(target, key, names, last.kept))
                 finally:
                     with tidying():
                         session.catalog.dropTempView(MERGED)  # the view would keep rows in memory
-        return Merged(last.unordered)
+        return Merged(last.unordered, unknown)
 
     def allow_staging(self, table: Table, branch: str) -> None:
         """Set the property, and make the branch; see ``Publisher``."""
@@ -98,10 +155,39 @@ def _prepare(session: SparkSession, merge: Merge) -> None:
             session.conf.unset(SNAPSHOT_PROPERTY + name)
 
 
-def _merge_statement(target: str, key: Sequence[str], columns: Sequence[str]) -> str:
+def _count_unknown(
+    session: SparkSession, target: str, key: Sequence[str], columns: Sequence[str]
+) -> int:
+    """Return how many values are left to rows that the table does not have."""
+    left_out = f"s.operation = {UPSERT} AND size(s.{KEPT.name}) > 0"
+    of_all = f"coalesce(sum(size(s.{KEPT.name})), 0) AS number FROM {MERGED} AS s"
+    [every] = session.sql(f"SELECT {of_all} WHERE {left_out}").collect()
+    if not every["number"]:
+        return 0
+    same_key = _same_key(key, columns)
+    [present] = session.sql(
+        f"SELECT {of_all} JOIN {target} AS t ON {same_key} WHERE {left_out}"
+    ).collect()
+    return max(0, int(every["number"]) - int(present["number"]))
+
+
+def _same_key(key: Sequence[str], columns: Sequence[str]) -> str:
+    numbers = {name: column_name(at) for at, name in enumerate(columns)}
+    return " AND ".join(f"t.{quoted(name)} = s.{numbers[name]}" for name in key)
+
+
+def _merge_statement(
+    target: str, key: Sequence[str], columns: Sequence[str], kept: Sequence[int]
+) -> str:
+    """Return the statement; the row's own values stay in columns ``kept`` that a change keeps."""
     source = {name: f"s.{column_name(at)}" for at, name in enumerate(columns)}
-    same_key = " AND ".join(f"t.{quoted(name)} = {source[name]}" for name in key)
-    sets = ", ".join(f"{quoted(name)} = {value}" for name, value in source.items())
+    same_key = _same_key(key, columns)
+    updated = dict(source)
+    for at in kept:
+        is_kept = f"array_contains(s.{KEPT.name}, {at})"
+        own = f"t.{quoted(columns[at])}"
+        updated[columns[at]] = f"CASE WHEN {is_kept} THEN {own} ELSE {source[columns[at]]} END"
+    sets = ", ".join(f"{quoted(name)} = {value}" for name, value in updated.items())
     names = ", ".join(quoted(name) for name in columns)
     values = ", ".join(source.values())
     return (

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 
-from secor.archive.objects import Archive, ArchivedObject
+from secor.archive.beginning import Beginning, Beginnings, parse_beginning
+from secor.archive.objects import Archive, ArchivedObject, visible
 from secor.core.errors import ConfigurationError, NotFound
+from secor.core.model import OffsetRange
 from secor.core.naming import is_copy, least_offset, parse_key, topic_of
 from secor.core.object_info import ObjectInfo
 from secor.core.text import how_many
@@ -31,6 +34,8 @@ the tasks."""
 
 ASKED_AT_ONCE = 8
 
+NOTHING_GIVEN: Mapping[str, OffsetRange] = MappingProxyType({})
+
 _GLOB = re.compile(r"[*?\[]")
 _SPLITTABLE = ("", ".seq")
 """Extensions of what may be a SequenceFile; Java Secor's have none."""
@@ -38,12 +43,16 @@ _SPLITTABLE = ("", ".seq")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The bytes ``[start, end)`` of an object; ``asked`` says that its metadata was looked at."""
+    """The bytes ``[start, end)`` of an object; ``asked`` says that its metadata was looked at.
+
+    ``given`` are the offsets that are given of it, where a stream has read the others.
+    """
 
     archived: ArchivedObject
     start: int
     end: int
     asked: bool = False
+    given: OffsetRange | None = None
 
     @property
     def whole(self) -> bool:
@@ -65,7 +74,7 @@ def plan(archive: Archive, options: ReadOptions, bounds: Bounds = NO_BOUNDS) -> 
     was named: that is a wrong path far more often than it is an answer.
     """
     selection = bounds.narrowed(options.selection)
-    objects = list(listed(archive, selection))
+    objects = listed(archive, selection)
     if selection.topics == options.selection.topics:
         _refuse_nothing(objects, options)
     allowed = [archived for archived in filter_names(objects, selection) if bounds.allow(archived)]
@@ -81,20 +90,51 @@ def plan(archive: Archive, options: ReadOptions, bounds: Bounds = NO_BOUNDS) -> 
 
 
 def tasks_of(
-    objects: Iterable[ArchivedObject], options: ReadOptions, *, asked: bool = False
+    objects: Iterable[ArchivedObject],
+    options: ReadOptions,
+    *,
+    asked: bool = False,
+    given: Mapping[str, OffsetRange] = NOTHING_GIVEN,
 ) -> list[Task]:
-    """Split what is large and put together what is small, in the order of offsets."""
+    """Split what is large and put together what is small, in the order of offsets.
+
+    ``given`` has, by key, the offsets that are given of an object if these are not all.
+    """
     ordered = sorted(objects, key=_order)
     total = sum(archived.size + OPEN_COST for archived in ordered)
     target = min(options.split_size, max(LEAST_SPLIT, -(-total // options.min_partitions)))
     # An object is skipped as a whole, so whoever may skip it must see all of it.
     size = None if options.skip_corrupt else target
-    pieces = [piece for archived in ordered for piece in split(archived, size, asked=asked)]
+    pieces = [
+        replace(piece, given=given.get(archived.key))
+        for archived in ordered
+        for piece in split(archived, size, asked=asked)
+    ]
     return list(packed(pieces, target))
 
 
-def listed(archive: Archive, selection: Selection) -> Iterator[ArchivedObject]:
-    """Give the objects of the topics asked for, each prefix of the store listed once."""
+def listed(archive: Archive, selection: Selection) -> list[ArchivedObject]:
+    """Return the objects of the topics asked for, each prefix of the store listed once.
+
+    Those that are superseded are not among them.
+    """
+    beginnings: dict[str, list[Beginning]] = {}
+    present = visible(_listed(archive, selection, beginnings))
+    if selection.output_partitions:  # then the records are not among what is listed
+        for topic in {archived.topic for archived in present}:
+            beginnings[topic] = list(archive.beginnings(topic).agreed)
+    agreed = {topic: Beginnings(tuple(it)) for topic, it in beginnings.items() if it}
+    return [
+        archived
+        for archived in present
+        if archived.topic not in agreed or not agreed[archived.topic].is_expired(archived.name)
+    ]
+
+
+def _listed(
+    archive: Archive, selection: Selection, beginnings: dict[str, list[Beginning]]
+) -> Iterator[ArchivedObject]:
+    """Give the objects that are listed; agreed beginnings go to ``beginnings``, by topic."""
     roots: dict[str, str | None] = {}  # by topic; None where it is not asked for
     copies: list[str] = []
     at = sum(1 for part in archive.prefix.split("/") if part) + int(archive.hashed)
@@ -111,6 +151,8 @@ def listed(archive: Archive, selection: Selection) -> Iterator[ArchivedObject]:
             name = None if root is None else parse_key(root, stored.key)
             if name is not None:
                 yield ArchivedObject(topic, name, stored.size, stored.modified)
+            elif root is not None and (beginning := parse_beginning(root, stored.key)):
+                beginnings.setdefault(topic, []).append(beginning)
             elif root is not None and is_copy(stored.key):
                 copies.append(stored.key)
     if copies:

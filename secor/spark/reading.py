@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead
 from secor.core.errors import ConfigurationError, CorruptFile, NotFound
+from secor.core.model import OffsetRange
 from secor.formats import EXTENSIONS
 from secor.formats.sequencefile import SequenceFileFormat
 from secor.spark.archive_location import open_archive
@@ -80,6 +81,8 @@ def _read_piece(
 
     def read() -> Iterator[pa.RecordBatch]:
         for records in _records(archive, piece):
+            if piece.given is not None:
+                records = _rest(archived, records, piece.given)
             chosen = _allowed(_chosen(archive, archived, records, options.selection), bounds)
             if chosen.num_rows:
                 yield dressed(chosen, archived, options.columns)
@@ -151,6 +154,16 @@ def _allowed(records: pa.RecordBatch, bounds: Bounds) -> pa.RecordBatch:
         if span.bounded:
             records = _within(records, name, span)
     return records
+
+
+def _rest(archived: ArchivedObject, records: pa.RecordBatch, given: OffsetRange) -> pa.RecordBatch:
+    """Return the rows of a rewritten object that a stream has not given yet."""
+    if not _recorded(records, "offset"):
+        raise ConfigurationError(
+            f"{archived.key}: this stream has read a part of its messages from the objects that it"
+            " joins, and its format does not record offsets: begin with a new checkpoint"
+        )
+    return _within(records, "offset", Span(given.start, given.end))
 
 
 def _recorded(records: pa.RecordBatch, column: str) -> bool:

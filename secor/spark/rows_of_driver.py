@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from secor.spark.last_changes import POSITION_TYPES, quoted
-from secor.tables.staged_rows import POSITION, ROW
+from secor.spark.last_changes import POSITION_TYPES, position_columns, quoted
+from secor.spark.last_of_keys import KnownValues
+from secor.tables.staged_rows import KEPT, POSITION, ROW, kept_lists
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +25,9 @@ MOST_PLANNED_BYTES = 1 << 20
 """Rows that stand in a query's plan, which Spark compares and copies many times: 100,000 of them
 doubled the CPU of a merge.
 """
+
+MOST_FILLED_BYTES = 64 << 20
+"""Values that rows of a file take from others of it: more are Spark's work."""
 
 TASK_BYTES = 8 << 20
 """Of one of Spark's tasks, where they are too many for all to be in the query's plan."""
@@ -41,30 +45,29 @@ def flat_columns(columns: StructType) -> StructType:
     """Return the columns of ``flatten``; ``columns`` are a table's."""
     from pyspark.sql import types
 
-    fields = [types.StructField(name, getattr(types, it)()) for name, it in POSITION_TYPES.items()]
     numbered = [
         types.StructField(column_name(at), column.dataType) for at, column in enumerate(columns)
     ]
-    return types.StructType([*fields, *numbered])
+    return types.StructType([*position_columns(), *numbered])
 
 
 def flat_schema(row: pa.StructType) -> pa.Schema:
     """Return the columns of ``flatten`` in Arrow's types; ``row`` is that of a table's columns."""
     numbered = [pa.field(column_name(at), row.field(at).type) for at in range(row.num_fields)]
-    return pa.schema([*POSITION, *numbered])
+    return pa.schema([*POSITION, KEPT, *numbered])
 
 
 def flatten(changes: pa.RecordBatch) -> pa.RecordBatch:
     """Return changes with the columns of ``row`` beside those of their position."""
     row = changes.column(ROW)
-    columns = [*(changes.column(field.name) for field in POSITION), *row.flatten()]
+    columns = [*(changes.column(field.name) for field in (*POSITION, KEPT)), *row.flatten()]
     return pa.RecordBatch.from_arrays(columns, schema=flat_schema(row.type))
 
 
 def nest(flat: DataFrame, columns: StructType) -> DataFrame:
     """Return flat changes with their columns in ``row``, as ``last_changes`` takes them."""
     names = ", ".join(f"{column_name(at)} AS {quoted(it.name)}" for at, it in enumerate(columns))
-    return flat.selectExpr(*POSITION_TYPES, f"struct({names}) AS {ROW}")
+    return flat.selectExpr(*POSITION_TYPES, KEPT.name, f"struct({names}) AS {ROW}")
 
 
 def row_columns(columns: StructType, row: str) -> list[str]:
@@ -190,15 +193,91 @@ class DriverRows:
             self._file.add(rows)
 
 
-def keep_rows(source: Path, target: Path, kept: npt.NDArray[np.bool_]) -> None:
-    """Write the rows of one file that are ``kept`` to another.  Raises ``OSError``."""
+def keep_rows(
+    source: Path,
+    target: Path,
+    kept: npt.NDArray[np.bool_],
+    known: KnownValues | None = None,
+    most_bytes: int = MOST_FILLED_BYTES,
+) -> bool:
+    """Write the rows of one file that are ``kept`` to another, with the values that are ``known``.
+
+    Return False, and write nothing, if the values that rows take from others have more than
+    ``most_bytes``.  Raises ``OSError``.
+    """
+    values = _ValuesOfOthers(source, known, most_bytes) if known is not None else None
+    if values is not None and values.are_too_many:
+        return False
     file = RowFile(target)
     at = 0
     with pq.ParquetFile(source) as parquet:
         for batch in parquet.iter_batches(GROUP_ROWS):
-            file.add(batch.filter(pa.array(kept[at : at + batch.num_rows])))
+            filled = batch if values is None else values.fill(batch, at)
+            file.add(filled.filter(pa.array(kept[at : at + batch.num_rows])))
             at += batch.num_rows
     file.close()
+    return True
+
+
+def fill_rows(rows: pa.Table, known: KnownValues) -> pa.Table:
+    """Return flat changes with the values that they take from others."""
+    for number, (targets, sources) in known.fills.items():
+        places = np.arange(len(rows))
+        places[targets] = sources
+        at = rows.schema.get_field_index(column_name(number))
+        rows = rows.set_column(at, rows.schema.field(at), rows.column(at).take(pa.array(places)))
+    return _with_kept(rows, known, 0)
+
+
+class _ValuesOfOthers:
+    """Values that some rows of a file take from others of it."""
+
+    def __init__(self, path: Path, known: KnownValues, most_bytes: int) -> None:
+        self._known = known
+        self._sources = {at: np.unique(sources) for at, (_, sources) in known.fills.items()}
+        self._values: dict[int, pa.Array] = {}
+        nbytes = 0
+        pieces: dict[int, list[pa.Array]] = {number: [] for number in self._sources}
+        start = 0
+        with pq.ParquetFile(path) as parquet:
+            names = [column_name(number) for number in self._sources]
+            for batch in parquet.iter_batches(GROUP_ROWS, columns=names) if names else ():
+                for number, rows in self._sources.items():
+                    wanted = rows[(rows >= start) & (rows < start + batch.num_rows)] - start
+                    piece = batch.column(column_name(number)).take(pa.array(wanted))
+                    pieces[number].append(piece)
+                    nbytes += piece.nbytes
+                start += batch.num_rows
+                if nbytes > most_bytes:
+                    break
+        self.are_too_many = nbytes > most_bytes
+        if not self.are_too_many:
+            self._values = {number: pa.concat_arrays(each) for number, each in pieces.items()}
+
+    def fill(self, batch: pa.RecordBatch, start: int) -> pa.RecordBatch:
+        """Return rows of the file, of which ``start`` is the number of the first."""
+        for number, (targets, sources) in self._known.fills.items():
+            chosen = np.flatnonzero((targets >= start) & (targets < start + batch.num_rows))
+            if not len(chosen):
+                continue
+            taken = np.searchsorted(self._sources[number], sources[chosen])
+            values = self._values[number].take(pa.array(taken))
+            places = np.arange(batch.num_rows)
+            places[targets[chosen] - start] = batch.num_rows + np.arange(len(chosen))
+            at = batch.schema.get_field_index(column_name(number))
+            column = pa.concat_arrays([batch.column(at), values]).take(pa.array(places))
+            batch = batch.set_column(at, batch.schema.field(at), column)
+        return _with_kept(batch, self._known, start)
+
+
+def _with_kept(rows: Any, known: KnownValues, start: int) -> Any:
+    """Return a table or a batch with the columns that keep the value of the table's row."""
+    masks = {}
+    for number, kept in known.kept.items():
+        masks[number] = np.zeros(rows.num_rows, dtype=bool)
+        masks[number][kept[(kept >= start) & (kept < start + rows.num_rows)] - start] = True
+    at = rows.schema.get_field_index(KEPT.name)
+    return rows.set_column(at, rows.schema.field(at), kept_lists(rows.num_rows, masks))
 
 
 def file_frame(session: SparkSession, path: Path, columns: StructType) -> DataFrame:

@@ -111,7 +111,8 @@ class ArchiveStreamReader(DataSourceStreamReader):
     def partitions(self, start: Cursor, end: Cursor) -> Sequence[InputPartition]:
         """Return the tasks between two cursors, also of a batch that is done again."""
         objects = self._stream.between(start, end)
-        return [TaskPartition(task) for task in tasks_of(objects, self._options)]
+        given = self._stream.given(objects, start, end)
+        return [TaskPartition(task) for task in tasks_of(objects, self._options, given=given)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give a task's messages."""

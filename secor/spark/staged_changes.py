@@ -10,6 +10,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -18,7 +19,7 @@ from secor.core.ports import ObjectStore
 from secor.formats.typed.nested_arrays import is_list
 from secor.spark.workers import spare_next_task
 from secor.tables.catalog import FIELD_ID
-from secor.tables.staged_rows import POSITION, ROW
+from secor.tables.staged_rows import KEPT, POSITION, ROW, kept_lists
 
 OpenStore = Callable[[], ObjectStore]
 """Opens the group's store where a task runs; Spark sends it there."""
@@ -93,8 +94,28 @@ def _present(batch: pa.RecordBatch, table: pa.Schema, row_type: pa.StructType) -
     ]
     row = pa.StructArray.from_arrays(columns, fields=list(row_type.fields))
     position = [batch.column(field.name) for field in POSITION]
-    schema = pa.schema([*POSITION, pa.field(ROW, row.type)])
-    return pa.RecordBatch.from_arrays([*position, row], schema=schema)
+    schema = pa.schema([*POSITION, KEPT, pa.field(ROW, row.type)])
+    return pa.RecordBatch.from_arrays([*position, _kept_columns(batch, table), row], schema=schema)
+
+
+def _kept_columns(batch: pa.RecordBatch, table: pa.Schema) -> pa.Array:
+    """Return the numbers of the columns that changes keep; those of lost columns are left out."""
+    at = batch.schema.get_field_index(KEPT.name)
+    if at < 0 or not len(ids := pc.list_flatten(batch.column(at))):
+        return pa.nulls(batch.num_rows, KEPT.type)
+    known = [_id(field) for field in table]
+    masks = {
+        known.index(number): pc.list_parent_indices(batch.column(at)).filter(pc.equal(ids, number))
+        for number in ids.unique().to_pylist()
+        if number in known
+    }
+    return kept_lists(batch.num_rows, {it: _mask(batch, rows) for it, rows in masks.items()})
+
+
+def _mask(batch: pa.RecordBatch, rows: pa.Array) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(batch.num_rows, dtype=bool)
+    mask[rows.to_numpy()] = True
+    return mask
 
 
 def _id(field: pa.Field) -> int | None:

@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from secor.core.errors import NotFound, Unavailable
 from secor.core.ports import ObjectStore
 from secor.spark.failures import tidying
 from secor.spark.last_changes import VIEW, changes_frame, last_changes, row_type
-from secor.spark.last_of_keys import ChangeOrder
+from secor.spark.last_of_keys import ChangeOrder, KnownValues, LastOfKeys
 from secor.spark.rows_of_driver import (
     MOST_PLANNED_BYTES,
     DriverRows,
     arrow_frame,
     file_frame,
+    fill_rows,
     keep_rows,
     nest,
     reads_files_of_driver,
@@ -33,7 +35,7 @@ from secor.spark.rows_of_driver import (
 from secor.spark.staged_changes import OpenStore, read_changes, read_objects
 from secor.tables.catalog import FIELD_ID, Table
 from secor.tables.manifest import TableFiles
-from secor.tables.staged_rows import ROW
+from secor.tables.staged_rows import KEPT, ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,13 +55,18 @@ MOST_KEY_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True)
 class LastChanges:
-    """One change of each key: ``operation``, the table's columns by ``column_name``, maybe others.
+    """One change of each key: ``operation``, ``kept``, the table's columns by ``column_name``,
+    maybe others.
 
-    ``unordered`` keys were changed in several topic partitions.
+    ``unordered`` keys were changed in several topic partitions.  ``kept`` are the numbers of
+    columns whose value some changes leave to the table's row, and ``unknown`` values came after a
+    deletion.
     """
 
     changes: DataFrame
     unordered: int
+    kept: Sequence[int] = ()
+    unknown: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,51 +126,73 @@ class StagedReader:
         row = row_type(staged.columns)
         rows = DriverRows(row, path, most_row_bytes)
         try:
-            order, starts = self._read(staged, rows, row)
+            order, starts, kept_columns = self._read(staged, rows, row)
         except NotFound as error:
             why = f"table {staged.table.identifier}: {error}, which was staged"
             raise Unavailable(why) from error
-        if order is None:
-            return _reduced_by_spark(self._every_change(session, staged, rows), staged, stack)
-        last = order.last()
-        del order
+        frame = None
+        if order is not None:
+            last = order.last()
+            del order
+            frame = self._chosen_by_driver(session, staged, rows, last, starts, stack)
+        if frame is None:
+            every = self._every_change(session, staged, rows)
+            return _reduced_by_spark(every, staged, kept_columns, stack)
+        return LastChanges(frame, last.unordered, sorted(last.known.kept), last.known.unknown)
+
+    def _chosen_by_driver(
+        self,
+        session: SparkSession,
+        staged: ChangesToMerge,
+        rows: DriverRows,
+        last: LastOfKeys,
+        starts: Starts,
+        stack: ExitStack,
+    ) -> DataFrame | None:
+        """Return the last changes; None where their values are too many for this process."""
         kept = np.zeros(starts[-1], bool)
         kept[last.rows] = True
+        known = last.known if last.known.fills or last.known.unknown else None
         if (local := rows.local) is not None:
-            frame = arrow_frame(session, local.filter(pa.array(kept)), staged.columns)
-        elif rows.path is not None:
-            frame = file_frame(session, _keep(rows.path, kept), staged.columns)
-        else:
-            frame = self._read_by_tasks(session, staged, _masks(kept, starts))
-            frame = _persist(
-                frame.selectExpr("operation", *row_columns(staged.columns, ROW)), stack
-            )
-        return LastChanges(frame, last.unordered)
+            local = local if known is None else fill_rows(local, known)
+            return arrow_frame(session, local.filter(pa.array(kept)), staged.columns)
+        if rows.path is not None:
+            path = _keep(rows.path, kept, known)
+            return None if path is None else file_frame(session, path, staged.columns)
+        if known is not None:  # tasks see only some of the files
+            return None
+        frame = self._read_by_tasks(session, staged, _masks(kept, starts))
+        return _persist(
+            frame.selectExpr("operation", KEPT.name, *row_columns(staged.columns, ROW)), stack
+        )
 
     def _read(
         self, staged: ChangesToMerge, rows: DriverRows, row: pa.StructType
-    ) -> tuple[ChangeOrder | None, Starts]:
+    ) -> tuple[ChangeOrder | None, Starts, Sequence[int]]:
         """Read all changes into ``rows``.
 
-        Return their order, None where it is more than this process holds, and the number of
-        the first change of each file, with the number of all at the end.
+        Return their order, None where it is more than this process holds, the number of
+        the first change of each file, with the number of all at the end, and the numbers of the
+        columns that some change leaves out.
         """
         if self._store is None:
             self._store = self._open_store()
         schema = staged.table.schema
         order: ChangeOrder | None = ChangeOrder(staged.key, staged.order)
         starts = [0]
+        left_out: set[int] = set()
         for path in staged.paths:
             starts.append(starts[-1])
             for batch in read_objects(self._store, [path], schema, row):
                 starts[-1] += batch.num_rows
                 rows.add(batch)
+                left_out.update(pc.list_flatten(batch.column(KEPT.name)).unique().to_pylist())
                 if order is not None:
                     order.add(batch)
                 if order is not None and order.nbytes > self.most_key_bytes:
                     order = None
         rows.close()
-        return order, starts
+        return order, starts, sorted(left_out)
 
     def _every_change(
         self, session: SparkSession, staged: ChangesToMerge, rows: DriverRows
@@ -195,12 +224,13 @@ def _temporary_directory(session: SparkSession) -> tempfile.TemporaryDirectory[s
     )
 
 
-def _keep(path: Path, kept: Truths) -> Path:
-    """Return a file with the rows of another that are ``kept``."""
-    if kept.all():
+def _keep(path: Path, kept: Truths, known: KnownValues | None) -> Path | None:
+    """Return a file with the rows of another that are ``kept``; None for too many values."""
+    if known is None and kept.all():
         return path
     target = path.with_name("last.parquet")
-    keep_rows(path, target, kept)
+    if not keep_rows(path, target, kept, known):
+        return None
     path.unlink()
     return target
 
@@ -211,12 +241,23 @@ def _masks(kept: Truths, starts: Starts) -> list[bytes | None]:
     return [None if it.all() else np.packbits(it).tobytes() for it in of_files]
 
 
-def _reduced_by_spark(changes: DataFrame, staged: ChangesToMerge, stack: ExitStack) -> LastChanges:
-    last = last_changes(changes, staged.key, order=staged.order)
+def _reduced_by_spark(
+    changes: DataFrame, staged: ChangesToMerge, kept: Sequence[int], stack: ExitStack
+) -> LastChanges:
+    last = last_changes(changes, staged.key, order=staged.order, kept=kept)
     columns = row_columns(staged.columns, f"change.{ROW}")
-    frame = _persist(last.selectExpr("change.operation", *columns, "partitions"), stack)
+    left_out = (
+        [f"change.{KEPT.name}", "size(change.lost) AS unknown"] if kept else _NOTHING_LEFT_OUT
+    )
+    frame = _persist(last.selectExpr("change.operation", *left_out, *columns, "partitions"), stack)
     stack.callback(_drop_view, changes.sparkSession)
-    return LastChanges(frame, frame.filter("partitions > 1").count())
+    [counts] = frame.selectExpr(
+        "count_if(partitions > 1) AS unordered", "coalesce(sum(unknown), 0) AS unknown"
+    ).collect()
+    return LastChanges(frame, counts["unordered"], kept, counts["unknown"])
+
+
+_NOTHING_LEFT_OUT = [f"CAST(NULL AS ARRAY<INT>) AS {KEPT.name}", "0 AS unknown"]
 
 
 def _persist(frame: DataFrame, stack: ExitStack) -> DataFrame:

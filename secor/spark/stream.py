@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import CorruptFile, ObjectConflict
+from secor.core.model import OffsetRange
 from secor.spark import cursor as cursors
 from secor.spark.archive_location import open_archive
-from secor.spark.cursor import Cursor
+from secor.spark.cursor import Cursor, NewestBatch
 from secor.spark.options import ReadOptions
 from secor.spark.planning import ASKED_AT_ONCE, describe, filter_names, listed
 
@@ -24,7 +25,7 @@ class ObjectStream:
         self._options = options
         self._last: Cursor = {}
         self._listing: list[ArchivedObject] = []
-        self._starts: dict[str, int] = {}
+        self._batches: dict[str, NewestBatch] = {}
 
     def latest(self) -> Cursor:
         """List the archive; return the cursor behind it, which never goes back.
@@ -34,10 +35,10 @@ class ObjectStream:
         """
         with open_archive(self._options) as archive:
             objects = self._list(archive)
-            starts = self._batch_starts(archive, objects)
-        known = [archived for archived in objects if cursors.log_of(archived) in starts]
+            batches = self._newest_batches(archive, objects)
+        known = [archived for archived in objects if cursors.log_of(archived) in batches]
         now = cursors.cursor_of(
-            known, starts.__getitem__, only_committed=self._options.only_committed
+            known, batches.__getitem__, only_committed=self._options.only_committed
         )
         self._last = cursors.never_back(self._last, now)
         self._listing = objects
@@ -58,26 +59,38 @@ class ObjectStream:
             self._refuse_replaced(vanished, start, objects)
         return objects
 
+    def given(
+        self, objects: list[ArchivedObject], start: Cursor, end: Cursor
+    ) -> dict[str, OffsetRange]:
+        """Return, by key, which offsets of the rewritten ones of ``objects`` are in the batch."""
+        return {
+            archived.key: offsets
+            for archived in objects
+            if archived.name.end is not None
+            and (offsets := cursors.given(archived, start, end)) is not None
+            and offsets != OffsetRange(archived.name.start_offset, archived.name.end)
+        }
+
     def _list(self, archive: Archive) -> list[ArchivedObject]:
         return filter_names(listed(archive, self._options.selection), self._options.selection)
 
-    def _batch_starts(
+    def _newest_batches(
         self, archive: Archive, objects: list[ArchivedObject]
-    ) -> dict[tuple[str, str], int]:
-        """Return where the newest batch of each log begins; leave out logs that just vanished."""
+    ) -> dict[tuple[str, str], NewestBatch]:
+        """Return the newest batch of each log; leave out logs that just vanished."""
         last = cursors.newest(objects)
-        unknown = [archived for archived in last if archived.key not in self._starts]
+        unknown = [archived for archived in last if archived.key not in self._batches]
         with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="head") as pool:
             answers = list(pool.map(lambda archived: describe(archive, archived), unknown))
         known = {
-            archived.key: self._starts[archived.key]
+            archived.key: self._batches[archived.key]
             for archived in last
-            if archived.key in self._starts
+            if archived.key in self._batches
         }
         for archived in answers:
             if archived is not None:
-                known[archived.key] = _batch_start(archived)
-        self._starts = known
+                known[archived.key] = _batch_of(archived)
+        self._batches = known
         return {
             cursors.log_of(archived): known[archived.key]
             for archived in last
@@ -89,14 +102,18 @@ class ObjectStream:
     ) -> None:
         """A try that was never committed is deleted when its batch is stored in another way."""
         logs = {(topic, log): key for topic, log, key in vanished}
-        suspects = [archived for archived in objects if cursors.log_of(archived) in logs]
+        suspects = [
+            archived
+            for archived in objects
+            if cursors.log_of(archived) in logs and archived.name.end is None
+        ]
         with open_archive(self._options) as archive:
             for archived in suspects:
                 topic, log = cursors.log_of(archived)
                 described_now = describe(archive, archived)
                 if (
                     described_now is not None
-                    and _batch_start(described_now) == start[topic][log]["settled"]
+                    and _batch_of(described_now).start == start[topic][log]["settled"]
                 ):
                     raise ObjectConflict(
                         f"{logs[topic, log]} was given to this stream and is replaced by"
@@ -106,7 +123,8 @@ class ObjectStream:
                     )
 
 
-def _batch_start(archived: ArchivedObject) -> int:
+def _batch_of(archived: ArchivedObject) -> NewestBatch:
     if archived.fault is not None:
         raise CorruptFile(archived.fault)
-    return archived.batch_start
+    end = archived.info.batch.end if archived.info else None
+    return NewestBatch(archived.batch_start, end)

@@ -13,7 +13,7 @@ from secor.core.model import TopicPartition
 from secor.spark.last_changes import key_columns, last_changes, quoted
 from secor.tables.changes_of_table import UNFIT
 from secor.tables.row_changes import DELETE, UPSERT
-from secor.tables.staged_rows import ROW
+from secor.tables.staged_rows import KEPT, ROW
 from secor.tables.table_state import EXAMPLES, KeyFinding, Kind, TableState
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def compare_state(
     is as in ``last_changes``.
     """
     changes = changes.persist()
-    judged = _judge(changes.filter(f"operation <> {UNFIT}"), rows, key, order).persist()
+    kept = _kept_columns(changes)
+    fit = changes.filter(f"operation <> {UNFIT}")
+    judged = _judge(fit, rows, key, order, kept, whole_log=whole_log).persist()
     try:
         totals = judged.groupBy("kind").agg(
             *_sums(keys="1", messages="messages", rows="copies"),
@@ -82,19 +84,49 @@ def _sums(**expressions: str) -> list[Any]:
     return [functions.expr(f"sum({sql})").alias(name) for name, sql in expressions.items()]
 
 
-def _judge(changes: DataFrame, rows: DataFrame, key: Sequence[str], order: str | None) -> DataFrame:
-    """Return one row for each key: whether the table is ``right``, or which ``kind`` of wrong."""
+def _kept_columns(changes: DataFrame) -> list[int]:
+    """Return the numbers of the columns that some change leaves out."""
+    if KEPT.name not in changes.columns:
+        return []
+    numbers = changes.selectExpr(f"explode({KEPT.name}) AS number").distinct().collect()
+    return sorted(row["number"] for row in numbers)
+
+
+def _judge(
+    changes: DataFrame,
+    rows: DataFrame,
+    key: Sequence[str],
+    order: str | None,
+    kept: Sequence[int],
+    *,
+    whole_log: bool,
+) -> DataFrame:
+    """Return one row for each key: whether the table is ``right``, or which ``kind`` of wrong.
+
+    What the log does not tell of columns that were left out is not compared: their values are
+    older, or came by a topic partition whose order nobody knows.
+    """
     session: Any = changes.sparkSession
-    last_changes(changes, key, order=order, every=True).createOrReplaceTempView(EXPECTED)
+    last = last_changes(changes, key, order=order, every=True, kept=kept)
+    last.createOrReplaceTempView(EXPECTED)
     selected = ", ".join(f"{quoted(name)} AS key_{at}" for at, name in enumerate(key))
     rows.createOrReplaceTempView(ACTUAL)
     types = cast("StructType", changes.schema[ROW].dataType)
     compared = [field.name for field in rows.schema if field.name in types.names]
     columns = ", ".join(map(quoted, compared))
+
+    def equals(change: str, name: str) -> str:
+        same = _equals(change, name, types)
+        number = types.names.index(name)
+        if number not in kept:
+            return same
+        known = f"NOT coalesce(array_contains({change}.{KEPT.name}, {number}), false)"
+        return f"({same} OR NOT ({known}{' OR partitions = 1' if whole_log else ''}))"
+
     differing = ", ".join(
-        f"IF({_equals('change', name, types)}, NULL, '{_text(name)}')" for name in compared
+        f"IF({equals('change', name)}, NULL, '{_text(name)}')" for name in compared
     )
-    is_equal = " AND ".join(_equals("c", name, types) for name in compared)
+    is_equal = " AND ".join(equals("c", name) for name in compared)
     named = ", ".join(f"'{_text(name)}', key_{at}" for at, name in enumerate(key))
     keys = key_columns(key)
     return cast(

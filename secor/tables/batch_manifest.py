@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from secor.batch.last_file import WrittenBatch, WrittenFile
+from secor.batch.plan import WrittenBatch, WrittenFile
 from secor.core.model import OffsetRange, TopicPartition
 from secor.tables.distribution import partition_of, table_of_stream
 from secor.tables.files.data_file_writer import DataFileWriter

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Protocol
 
 import pyarrow as pa
@@ -182,13 +183,18 @@ class Outcome(StrEnum):
 class CommitResult:
     """``table`` is the table after a commit that is done; ``why`` says what was answered.
 
-    ``unordered`` keys were changed in several topic partitions: see ``merging.Merged``.
+    ``unordered`` keys were changed in several topic partitions, and ``unknown_values`` were left
+    out by updates: see ``merging.Merged``.
     """
 
     outcome: Outcome
     table: Table | None = None
     why: str = ""
     unordered: int = 0
+    unknown_values: int = 0
+
+
+NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 
 class Catalog(Protocol):
@@ -210,8 +216,13 @@ class Catalog(Protocol):
         Raises ``AlreadyExists`` when somebody was faster, ``OutcomeUnknown``.
         """
 
-    def update_schema(self, table: Table, changes: Sequence[SchemaChange]) -> Table:
-        """Change the schema that ``table`` shows: a commit of its own.
+    def update_schema(
+        self,
+        table: Table,
+        changes: Sequence[SchemaChange],
+        properties: Mapping[str, str] = NO_PROPERTIES,
+    ) -> Table:
+        """Change the schema that ``table`` shows, and set ``properties``: a commit of its own.
 
         Raises ``Refused`` when the table is not as it was loaded, ``OutcomeUnknown``: load it
         again in both cases.  A change that Iceberg does not know is a ``ConfigurationError``.

@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from secor.core.model import Chunk
 from secor.formats.typed.nested_arrays import children, struct_of
+from secor.parsing.decoders.keys import KeyReader
 from secor.parsing.fields import field_at, texts
 from secor.tables.debezium import envelopes_of, objects_of, read_envelopes
 from secor.tables.row_changes import (
     DELETE,
+    DELETED,
     MOST_SHOWN,
     UPSERT,
     Changes,
@@ -26,6 +28,7 @@ from secor.tables.row_changes import (
     among,
 )
 from secor.tables.row_keys import read_keys
+from secor.tables.unavailable_values import without_placeholders
 
 
 def read_changes(
@@ -34,14 +37,18 @@ def read_changes(
     rows: npt.NDArray[np.int64],
     decoded: pa.StructArray,
     chunk: Chunk,
+    reader: KeyReader | None = None,
 ) -> ReadChanges:
-    """Return what the messages ``rows`` do; ``decoded`` and ``chunk`` have all of the work."""
+    """Return what the messages ``rows`` do; ``decoded`` and ``chunk`` have all of the work.
+
+    ``reader`` reads the keys of deletions, where that is configured.
+    """
     changed_rows = ReadChanges()
     values = chunk.records.column("value").is_valid().to_numpy(zero_copy_only=False)
     by_key = [rows[~values[rows]]]
     present = rows[values[rows]]
     fields = decoded.take(pa.array(present))
-    if settings.mode == "cdc" and settings.operation_field is None:
+    if settings.reads_envelopes:
         by_key += read_envelopes(present, fields, changed_rows)
     elif settings.operation_field is not None:
         _read_flat(settings, present, fields, changed_rows)
@@ -51,7 +58,7 @@ def read_changes(
     if settings.mode == "insert":
         changed_rows.bad |= dict.fromkeys(deleted.tolist(), "has no value, and rows are inserted")
     elif len(deleted):
-        read_keys(key, deleted, chunk, changed_rows)
+        read_keys(key, deleted, chunk, changed_rows, reader)
     return changed_rows
 
 
@@ -60,14 +67,19 @@ def sources_of(settings: ChangeSettings, decoded: pa.StructArray) -> list[pa.Str
 
     Rows of one type each are together; there is at least one group.
     """
-    if settings.mode == "cdc" and settings.operation_field is None:
+    if settings.reads_envelopes:
         objects = [
             after for _, alike in envelopes_of(decoded) for _, after in objects_of(alike, "after")
         ]
-        return objects or [pa.array([{}] * len(decoded), pa.struct([]))]
-    if settings.operation_field is not None:
-        return [_without(decoded, settings.operation_field)]
-    return [decoded]
+        sources = objects or [pa.array([{}] * len(decoded), pa.struct([]))]
+    elif settings.operation_field is not None:
+        sources = [_without(decoded, settings.operation_field)]
+    else:
+        sources = [decoded]
+    if settings.keep_deletes:
+        sources = [marked(rows, deleted=False) for rows in sources]
+    placeholder = settings.placeholder
+    return sources if placeholder is None else without_placeholders(sources, placeholder)
 
 
 def _read_flat(
@@ -89,6 +101,13 @@ def _read_flat(
             f"{settings.operation_field} {problem}: no known operation"
         )
     changed_rows.add(rows, operations, _without(fields, settings.operation_field))
+
+
+def marked(rows: pa.StructArray, *, deleted: bool) -> pa.StructArray:
+    """Return rows with a column that says whether they are deleted."""
+    kept = [(field, column) for field, column in children(rows) if field.name != DELETED]
+    columns = [*(column for _, column in kept), pa.repeat(deleted, len(rows))]
+    return struct_of(columns, [*(field for field, _ in kept), pa.field(DELETED, pa.bool_())], rows)
 
 
 def _without(fields: pa.StructArray, name: str) -> pa.StructArray:

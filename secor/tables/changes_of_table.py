@@ -11,14 +11,18 @@ import pyarrow as pa
 
 from secor.core.model import QUARANTINE, Chunk, Part
 from secor.core.ports import Parser
+from secor.parsing.decoders.keys import KeyReader
+from secor.parsing.fields import field_at, texts
 from secor.parsing.parts import ROW
 from secor.parsing.placement import Work
 from secor.tables.catalog import Table
-from secor.tables.distribution import TableWork, finish, fit_changes
+from secor.tables.debezium import envelopes_of
+from secor.tables.distribution import finish
+from secor.tables.fitted_changes import TableWork, fit_changes
 from secor.tables.library import Codes, ParquetStatistics, PartitionValues
 from secor.tables.manifest import Statistics
 from secor.tables.routing import Route, route_rows
-from secor.tables.staged_rows import staged_schema
+from secor.tables.staged_rows import POSITION
 from secor.tables.table_version import RowSettings, TableVersion, open_version
 from secor.tables.verification import Offsets
 
@@ -33,9 +37,15 @@ class ChangesOfTable:
     """
 
     def __init__(
-        self, routes: Sequence[Route], version: TableVersion, *, skip_unrouted: bool
+        self,
+        routes: Sequence[Route],
+        version: TableVersion,
+        *,
+        skip_unrouted: bool,
+        keys: KeyReader | None = None,
     ) -> None:
-        """``version`` has ``changes``."""
+        """``version`` has ``changes``; ``keys`` reads those of deletions."""
+        self._keys = keys
         self._routes = tuple(routes)
         self._version = version
         self._skip_unrouted = skip_unrouted
@@ -62,7 +72,7 @@ class ChangesOfTable:
                 _, rows = routed[self._version.table.identifier]
                 live = rows[work.live[rows]]
                 self._routed.append(work.chunk.records.column("offset").to_numpy()[live])
-                fitted += fit_changes(work, self._version, changes, rows)
+                fitted += fit_changes(work, self._version, changes, rows, self._keys)
         return finish(fitted)
 
     def take_routed(self) -> Offsets:
@@ -71,23 +81,42 @@ class ChangesOfTable:
         return np.concatenate([np.array([], np.int64), *routed])
 
 
+POSITIONS = ("source.lsn", "__source_lsn", "__lsn")
+"""Fields with the position in PostgreSQL's log: Debezium's envelopes, and its flat messages."""
+
+
+class PositionedChanges(ChangesOfTable):
+    """Changes of one table; ``position`` is the greatest one in the source's log that they name."""
+
+    position: int | None = None
+
+    def parts(self, works: Sequence[Work]) -> list[Part]:
+        """Return the changes; see ``ChangesOfTable``."""
+        for work in works:
+            for _, fields in envelopes_of(work.decoded.rows):
+                for name in POSITIONS:
+                    numbers = texts(field_at(fields, name)).distinct
+                    positions = [int(it) for it in numbers if it.isdecimal()]
+                    self.position = max([*positions, self.position or 0]) or None
+        return super().parts(works)
+
+
 @dataclass
 class ChangeReader:
     """Reads the changes of one table out of chunks; those in quarantine change nothing."""
 
     parser: Parser
     distribution: ChangesOfTable
-    columns: pa.Schema
+    schema: pa.Schema
     quarantined: Offsets
 
     def read(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """Give changes as ``staged_rows.staged_schema`` says.
+        """Give changes in the columns of ``schema``, see ``staged_rows.staged_schema``.
 
         ``UNFIT`` are messages that are for the table, do not fit it as it is now, and are not
         in quarantine.
         """
         bad: list[Offsets] = [np.array([], np.int64)]
-        schema = staged_schema(self.columns)
         for part in self.parser.split(chunk):
             offsets = part.records.column("offset").to_numpy()
             if part.stream == QUARANTINE:
@@ -95,11 +124,11 @@ class ChangeReader:
                 continue
             applied = pa.array(~np.isin(offsets, self.quarantined))
             rows = pa.RecordBatch.from_struct_array(part.records.column(ROW)).filter(applied)
-            yield from pa.Table.from_batches([rows]).cast(schema).to_batches()
+            yield from pa.Table.from_batches([rows]).cast(self.schema).to_batches()
         refused = np.intersect1d(np.concatenate(bad), self.distribution.take_routed())
         unfit = np.setdiff1d(refused, self.quarantined)
         if len(unfit):
-            yield _unfit_changes(unfit, chunk, schema)
+            yield _unfit_changes(unfit, chunk, self.schema)
 
 
 def _unfit_changes(offsets: Offsets, chunk: Chunk, schema: pa.Schema) -> pa.RecordBatch:
@@ -111,7 +140,7 @@ def _unfit_changes(offsets: Offsets, chunk: Chunk, schema: pa.Schema) -> pa.Reco
         pa.repeat(pa.scalar(chunk.topic_partition.partition, pa.int32()), count),
         pa.array(offsets),
         pa.nulls(count, pa.int64()),
-        pa.nulls(count, schema.field(ROW).type),
+        *(pa.nulls(count, field.type) for field in list(schema)[len(POSITION) :]),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

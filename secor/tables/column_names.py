@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.core.errors import ConfigurationError
-from secor.core.foreign_json import load_json
+from secor.core.text import load_json
 from secor.core.variant_json import is_mixed
 from secor.formats.typed.nested_arrays import (
     as_json,
@@ -63,6 +63,14 @@ class ColumnNames:
                 yield from self._null_keeping_names(inner)
             elif pa.types.is_map(inner):
                 yield from (column.name, *self._aliases_of(column))
+
+    def column_of(self, kind: pa.StructType) -> dict[str, str]:
+        """Return the column of each field of rows of this type that has one."""
+        return {
+            source: column
+            for column, sources in self._sources(kind, self.columns).items()
+            for source in sources
+        }
 
     def conflicts(self, rows: pa.StructArray) -> dict[int, str]:
         """Return the rows with two different values for one column, of which one would vanish."""

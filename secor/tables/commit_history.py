@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from secor.core.errors import CorruptFile, NotFound, Unavailable
-from secor.core.foreign_json import load_json
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import put_bytes
+from secor.core.text import load_json
 from secor.tables.finished_replays import FinishedReplays
 from secor.tables.manifest import TableFiles, parse_table_files, table_files_data
 from secor.tables.vector import Vector

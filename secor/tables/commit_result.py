@@ -43,7 +43,8 @@ class TableResult:
 
     ``done`` are the keys of manifests that the table needs no more; ``stopped`` says why topic
     partitions go no further; ``conflicts`` and ``unknown`` count attempts that were refused or
-    got no answer; ``unordered`` keys were changed in several topic partitions; ``repeated``
+    got no answer; ``unordered`` keys were changed in several topic partitions;
+    ``unknown_values`` were left out by updates of rows that the table did not have; ``repeated``
     commits, which another committer had taken back, are this one; ``refused`` are files that wait
     because the catalog refuses them; ``seconds`` is how long all of it took.
     """
@@ -61,6 +62,7 @@ class TableResult:
     conflicts: int = 0
     unknown: int = 0
     unordered: int = 0
+    unknown_values: int = 0
     repeated: int = 0
     refused: tuple[RefusedFile, ...] = ()
     seconds: float = 0.0
@@ -83,6 +85,7 @@ class Done:
     snapshot: Snapshot
     proposal: Proposal
     unordered: int = 0
+    unknown_values: int = 0
 
 
 @dataclass
@@ -118,4 +121,5 @@ def table_result(identifier: str, done: Done | None, selection: Selection | None
         done=finished,
         stopped=stopped,
         unordered=done.unordered,
+        unknown_values=done.unknown_values,
     )

@@ -16,6 +16,11 @@ from secor.tables.row_changes import DELETE, MOST_SHOWN, UPSERT, ReadChanges, Tr
 UPSERTS = ("c", "r", "u")
 DELETES = ("d",)
 
+TRUNCATES = (
+    "truncates the table: delete the rows yourself, and drop this message; truncate in [[tables]]"
+    " leaves such messages out or stops at them"
+)
+
 Rows = npt.NDArray[np.int64]
 
 
@@ -27,8 +32,8 @@ def read_envelopes(rows: Rows, fields: pa.StructArray, changed_rows: ReadChanges
 def _read(rows: Rows, envelopes: pa.StructArray, changed_rows: ReadChanges) -> Rows:
     values = texts(field_at(envelopes, "op"))
     deletes = among(values, DELETES)
-    by_key = deletes & ~_has(envelopes, "before")
-    upserts = among(values, UPSERTS) & _has(envelopes, "after")
+    by_key = deletes & ~has_field(envelopes, "before")
+    upserts = among(values, UPSERTS) & has_field(envelopes, "after")
     operations = np.where(upserts, UPSERT, np.where(deletes & ~by_key, DELETE, -1))
     for at in np.flatnonzero((operations < 0) & ~by_key).tolist():
         changed_rows.bad[int(rows[at])] = _why_no_envelope(values.at(at))
@@ -37,13 +42,16 @@ def _read(rows: Rows, envelopes: pa.StructArray, changed_rows: ReadChanges) -> R
         for chosen, objects in objects_of(envelopes, side):
             mine = np.where(unread[chosen], operation, -1)
             changed_rows.add(rows[chosen], mine, objects)
+            if side == "before":
+                changed_rows.add_before(rows[chosen], operations[chosen] == UPSERT, objects)
             unread[chosen] = False
         wrong = rows[unread].tolist()
         changed_rows.bad |= dict.fromkeys(wrong, "no Debezium envelope: its row is no object")
     return rows[by_key]
 
 
-def _has(envelopes: pa.StructArray, name: str) -> Truths:
+def has_field(envelopes: pa.StructArray, name: str) -> Truths:
+    """Tell which envelopes have a value in a field."""
     present: Truths = field_at(envelopes, name).is_valid().to_numpy(zero_copy_only=False)
     return present
 
@@ -52,7 +60,7 @@ def _why_no_envelope(operation: str | None) -> str:
     if operation is None:
         return "no Debezium envelope: it has no op; name the operation_field of flat messages"
     if operation == "t":
-        return "truncates the table: delete the rows yourself, and drop this message"
+        return TRUNCATES
     if operation in UPSERTS:
         return f"Debezium's {operation!r} without after"
     return f"op is {operation[:MOST_SHOWN]!r}: no known operation"

@@ -7,28 +7,35 @@ quarantine and in no table: a replay must not put it into the others a second ti
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from secor.core.errors import SchemaGrew
+from secor.core.errors import SchemaGrew, TableUnusable
 from secor.core.model import SCHEMA, Chunk, Part, TopicPartition
-from secor.formats.typed.dominance import seen_together
+from secor.formats.typed.nested_arrays import EMPTY
+from secor.formats.typed.new_columns import seen_together
+from secor.formats.typed.scalar_casts import TypeRules
+from secor.parsing.decoders.keys import KeyReader
 from secor.parsing.fields import field_at
 from secor.parsing.parts import ROW, parts_of, together
 from secor.parsing.placement import Work, rows_of
-from secor.tables.change_reading import read_changes, sources_of
-from secor.tables.growth import first_change, following_columns
-from secor.tables.needs import Need, Needs, NeedsSchema, NeedsTable
+from secor.tables.change_reading import sources_of
+from secor.tables.fitted_changes import TableWork, fit_changes, fit_rows
+from secor.tables.growth import first_change, following_columns, shown_kinds
+from secor.tables.needs import ColumnNotes, Need, Needs, NeedsSchema, NeedsTable
 from secor.tables.new_tables import can_be_made
+from secor.tables.other_events import TRUNCATE, find_events
 from secor.tables.routing import Route, Rows, route_rows
 from secor.tables.row_changes import DELETE, UPSERT
 from secor.tables.row_keys import missing_keys
-from secor.tables.staged_rows import staged_rows
-from secor.tables.table_rows import METADATA_TYPES, Fitted, TableRows
-from secor.tables.table_version import RowChanges, TableVersion, identity_of
+from secor.tables.schema_changes import as_declared, storable
+from secor.tables.staged_rows import kept_lists, staged_rows
+from secor.tables.table_rows import METADATA_TYPES
+from secor.tables.table_version import TableVersion, identity_of
+from secor.tables.value_forms import ValueForms
 
 POSITION = ("offset", "timestamp")
 """Columns of messages that parts have beside their rows: what data files tell of themselves."""
@@ -37,22 +44,10 @@ STREAM_PREFIX = "table="
 """Output streams of tables begin with this."""
 
 
+_NUMBER_REFUSED = re.compile(r": -?[0-9][0-9.e+-]* is no (int32|int64|float|double)\Z")
+
 MOST_TABLES = 1000
 """Of one topic; messages may name any."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableWork:
-    """The rows of one work that go to one table: ``rows`` are numbers in that work."""
-
-    work: Work
-    version: TableVersion
-    rows: Rows
-    renamed: pa.StructArray
-    fitted: Fitted
-    fitter: TableRows
-    operation: int | None = None
-    """What staged changes do; None for rows that are appended."""
 
 
 class TableDistribution:
@@ -65,16 +60,19 @@ class TableDistribution:
         needs: Needs,
         *,
         skip_unrouted: bool = False,
+        keys: KeyReader | None = None,
         outdated: Callable[[TopicPartition], bool] = lambda _: False,
     ) -> None:
         """``versions`` are the open tables by name, None for one that does not exist.
 
-        ``outdated`` is asked for each chunk whether others have changed these tables.
+        ``keys`` reads those of deletions; ``outdated`` is asked for each chunk whether others
+        have changed these tables.
         """
         self._routes = tuple(routes)
         self._versions = dict(versions)
         self._needs = needs
         self._skip_unrouted = skip_unrouted
+        self._keys = keys
         self._outdated = outdated
 
     @property
@@ -86,13 +84,15 @@ class TableDistribution:
     def identity(self) -> str:
         """All settings that change the result, the tables' versions included."""
         routes = ";".join(route.identity for route in self._routes)
-        return f"tables-1|{routes}|{self._skip_unrouted}|{identity_of(self._versions)}"
+        keys = f"|{self._keys.identity}" if self._keys is not None else ""
+        return f"tables-1|{routes}|{self._skip_unrouted}|{identity_of(self._versions)}{keys}"
 
     def parts(self, works: Sequence[Work]) -> list[Part]:
         """Return the rows of all tables.  Raises ``SchemaGrew`` before anything is written."""
         chunk = works[0].chunk
         if self._outdated(chunk.topic_partition):
             raise SchemaGrew(min(_offset(work, 0) for work in works))
+        self._stop_at_truncation(works)
         fitted: list[TableWork] = []
         needed: list[tuple[int, Need]] = []
         for work in works:
@@ -110,6 +110,30 @@ class TableDistribution:
             raise SchemaGrew(first)
         return finish(fitted)
 
+    def _stop_at_truncation(self, works: Sequence[Work]) -> None:
+        """Raise ``TableUnusable`` at a message that empties a table, where that is asked for.
+
+        What comes before it is kept first: it belongs to the table before it is emptied.
+        """
+        if not any(route.settings.changes.truncate == "stop" for route in self._routes):
+            return
+        first: int | None = None
+        for work in works:
+            rows = np.flatnonzero((find_events(work.decoded.rows) == TRUNCATE) & work.live)
+            if len(rows):
+                offset = _offset(work, int(rows[0]))
+                first = offset if first is None else min(first, offset)
+        if first is None:
+            return
+        if first > min(_offset(work, 0) for work in works):
+            raise SchemaGrew(first)
+        where = works[0].chunk.topic_partition
+        raise TableUnusable(
+            f"{where}: at offset {first} the source truncates its table. When `secor tables status`"
+            ' shows nothing staged, delete the rows of the table; then set truncate = "ignore" in'
+            " [[tables]] and restart, which passes this message"
+        )
+
     def _fit(self, work: Work, fitted: list[TableWork], needed: list[tuple[int, Need]]) -> None:
         for name, (route, rows) in route_rows(
             self._routes, work, skip_unrouted=self._skip_unrouted
@@ -123,31 +147,44 @@ class TableDistribution:
                 work.fail("route", dict.fromkeys(rows.tolist(), why))
                 continue
             if version.changes is not None:
-                fitted += fit_changes(work, version, version.changes, rows)
+                fitted += fit_changes(work, version, version.changes, rows, self._keys)
                 continue
             whole = len(rows) == len(work.live)
             decoded = work.decoded.rows if whole else work.decoded.rows.take(pa.array(rows))
-            fitted.append(_fit_rows(work, version, version.rows, rows, decoded))
+            fitted.append(fit_rows(work, version, version.rows, rows, decoded))
 
     def _ask_for_table(
         self, work: Work, name: str, route: Route, rows: Rows, needed: list[tuple[int, Need]]
     ) -> None:
         """Ask for a table that is not open, with the columns that these messages show."""
         settings = route.settings
-        sources = sources_of(settings.changes, work.decoded.rows.take(pa.array(rows)))
-        seen, outvoted = seen_together(sources, settings.times)
+        forms = ValueForms(EMPTY, units=settings.units)
+        read = sources_of(settings.changes, work.decoded.rows.take(pa.array(rows)))
+        sources = [forms.convert(rows_read)[0] for rows_read in read]
+        rules = TypeRules(any_text=settings.any_text)
+        seen = seen_together(sources, settings.times, numbers=settings.numbers, rules=rules)
+        kinds = [rows_seen.type for rows_seen in sources]
+        numbers = settings.numbers == "as seen"
+        declared = as_declared(seen.type, kinds) if numbers else seen.type
+        kind = storable(declared, kinds, settings.text_types, settings.partition_columns)
         if len(self._versions) >= MOST_TABLES:
             why = f"{name} is one table too many: messages of a topic may name {MOST_TABLES:,}"
             work.fail("route", dict.fromkeys(rows.tolist(), why))
             return
         if settings.auto_create and settings.schema_file is None:
-            missing = _missing_columns(sources, seen, settings.first_columns(METADATA_TYPES))
+            missing = _missing_columns(sources, kind, settings.first_columns(METADATA_TYPES))
             if missing is not None:
                 why = f"there is no table {name} yet, and the message tells no {missing} of it"
                 work.fail("route", dict.fromkeys(rows.tolist(), why))
                 return
-        need = NeedsTable(name, route, seen, tuple(map(str, outvoted)))
-        needed.append((_offset(work, int(rows[0])), need))
+        offset = _offset(work, int(rows[0]))
+        notes = ColumnNotes(
+            tuple(map(str, seen.outvoted)),
+            tuple(map(str, seen.mixed)),
+            shown_kinds(seen),
+            (work.chunk.topic_partition, offset),
+        )
+        needed.append((offset, NeedsTable(name, route, kind, notes)))
 
 
 def finish(fitted: Sequence[TableWork]) -> list[Part]:
@@ -161,10 +198,16 @@ def finish(fitted: Sequence[TableWork]) -> list[Part]:
             bad = {**table.version.refused(table.fitted.rows), **bad}
         name = table.version.table.identifier
         rows = table.rows
-        table.work.fail("schema", {int(rows[at]): f"{name}: {why}" for at, why in bad.items()})
+        reasons = {int(rows[at]): f"{name}: {_with_setting(why)}" for at, why in bad.items()}
+        table.work.fail("schema", reasons)
     for table in fitted:
         _note_undeclared(table)
     return together([_parts(table) for table in fitted]) if fitted else []
+
+
+def _with_setting(why: str) -> str:
+    """Return a reason with the setting by which a new table would take the value."""
+    return f"{why} (new columns of numbers: rows.numbers)" if _NUMBER_REFUSED.search(why) else why
 
 
 def _note_undeclared(table: TableWork) -> None:
@@ -197,40 +240,6 @@ def _missing_columns(
     return " and ".join(names)
 
 
-def _fit_rows(
-    work: Work,
-    version: TableVersion,
-    fitter: TableRows,
-    rows: Rows,
-    decoded: pa.StructArray,
-    operation: int | None = None,
-) -> TableWork:
-    timestamps = work.chunk.records.column("timestamp").take(pa.array(rows))
-    faults = fitter.timestamp_faults(timestamps)
-    name = version.table.identifier
-    work.fail("time", {int(rows[at]): f"{name}: {why}" for at, why in faults.items()})
-    name = version.table.identifier
-    conflicts = fitter.conflicts(decoded)
-    work.fail("schema", {int(rows[at]): f"{name}: {why}" for at, why in conflicts.items()})
-    renamed = fitter.rename(decoded)
-    return TableWork(work, version, rows, renamed, fitter.fit(renamed), fitter, operation)
-
-
-def fit_changes(
-    work: Work, version: TableVersion, changes: RowChanges, rows: Rows
-) -> list[TableWork]:
-    """Return the rows that messages change: whole rows to put, keys to delete."""
-    changed_rows = read_changes(changes.settings, changes.key, rows, work.decoded.rows, work.chunk)
-    work.fail("change", changed_rows.bad)
-    fitters = {UPSERT: version.rows, DELETE: changes.key_rows}
-    return [
-        _fit_rows(
-            work, version, fitters[group.operation], group.rows, group.source, group.operation
-        )
-        for group in changed_rows.changes
-    ]
-
-
 def _offset(work: Work, row: int) -> int:
     return int(work.chunk.records.column("offset")[row].as_py())
 
@@ -247,10 +256,15 @@ def _growth(table: TableWork) -> tuple[int, Need] | None:
     row, changes = change
     after = table.renamed.slice(row)
     bad = {at - row: why for at, why in table.fitted.bad.items() if at >= row}
-    changes, outvoted = following_columns(version.rows, version.declined, after, changes, bad)
+    numbers = version.settings.numbers
+    offset = _offset(table.work, int(table.rows[row]))
+    first = table.work.chunk.topic_partition, offset
+    changes, notes = following_columns(
+        version.rows, version.declined, after, changes, bad, numbers, first
+    )
     name, uuid = version.table.identifier, version.table.uuid
-    need = NeedsSchema(name, uuid, version.schema_id, tuple(changes), tuple(outvoted))
-    return _offset(table.work, int(table.rows[row])), need
+    need = NeedsSchema(name, uuid, version.schema_id, tuple(changes), notes)
+    return offset, need
 
 
 def _parts(table: TableWork) -> list[Part]:
@@ -277,7 +291,11 @@ def _changes_part(table: TableWork, operation: int, rows: pa.StructArray, chunk:
     if operation == UPSERT:
         rows = version.rows.with_origin(rows, chunk)
     columns = version.table.schemas[version.schema_id]
-    staged = staged_rows(operation, rows, columns, chunk)
+    kept = None
+    if version.changes is not None and version.changes.may_keep_values:
+        live = table.work.live[table.rows]
+        kept = kept_lists(len(rows), {number: it[live] for number, it in table.kept.items()})
+    staged = staged_rows(operation, rows, columns, chunk, kept)
     stream = stream_of_table(version.table.identifier)
     return Part(json.dumps([""]), _with_rows(chunk, staged), stream)
 

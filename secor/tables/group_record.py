@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Self
 
 from secor.core.errors import CorruptFile
-from secor.core.foreign_json import load_json
+from secor.core.text import load_json
 from secor.tables.catalog import Snapshot, Table
 from secor.tables.refused_files import RefusedFile, parse_refused_files
 from secor.tables.vector import Vector

@@ -16,9 +16,9 @@ from types import UnionType
 from typing import Any, Literal, Self, get_args
 
 from secor.core.errors import CorruptFile
-from secor.core.foreign_json import load_json
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.naming import topic_directory, topic_of
+from secor.core.text import load_json
 
 VERSION = 1
 

@@ -36,9 +36,13 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """``unordered`` keys were changed in several topic partitions, whose order nobody knows."""
+    """``unordered`` keys were changed in several topic partitions, whose order nobody knows.
+
+    ``unknown`` values were left out by updates of rows that the table did not have.
+    """
 
     unordered: int = 0
+    unknown: int = 0
 
 
 class MergeEngine(Protocol):
@@ -49,7 +53,9 @@ class MergeEngine(Protocol):
         files.
 
         Of each key the last change counts: by offset inside of a topic partition; between
-        partitions by timestamp, then topic, partition and offset.
+        partitions by timestamp, then topic, partition and offset.  A column that it leaves out
+        (``staged_rows.KEPT``) has the last known value since the key was last deleted, else that
+        of the table's row.
 
         Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``; a reader sees nothing
         of it in any case.
@@ -129,7 +135,7 @@ def merge_commit(
     if staged is None or staged.parent_id != commit.base:
         return CommitResult(Outcome.REFUSED, why="rows were merged on another snapshot")
     published = catalog.publish(present, commit, staged.snapshot_id)
-    return replace(published, unordered=merged.unordered)
+    return replace(published, unordered=merged.unordered, unknown_values=merged.unknown)
 
 
 def has_changes(commit: TableCommit) -> bool:

@@ -7,35 +7,45 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from secor.core.model import TopicPartition
 from secor.tables.catalog import SchemaChange
 from secor.tables.routing import Route
 
 
 @dataclass(frozen=True, slots=True)
-class NeedsTable:
-    """Messages go to a table that is not open; ``seen`` is the type of the first of them.
+class ColumnNotes:
+    """What is to be said of new columns: ``outvoted`` values that will not fit them, and those
+    that are text because their fields hold ``mixed`` kinds.
 
-    ``outvoted`` names the values that are of another kind than 99 of 100 of their field.
+    ``kinds`` has the kinds of values of each field in the messages that the columns were made
+    from, by dotted path, and ``first`` the place of the first of them.
     """
+
+    outvoted: tuple[str, ...] = ()
+    mixed: tuple[str, ...] = ()
+    kinds: tuple[tuple[str, str], ...] = ()
+    first: tuple[TopicPartition, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsTable:
+    """Messages go to a table that is not open; ``seen`` is the type of the first of them."""
 
     name: str
     route: Route
     seen: pa.DataType
-    outvoted: tuple[str, ...] = ()
+    notes: ColumnNotes = ColumnNotes()
 
 
 @dataclass(frozen=True, slots=True)
 class NeedsSchema:
-    """Rows of the table ``name`` need these changes of its schema ``schema_id``.
-
-    ``outvoted`` names the values of new columns that will not fit them.
-    """
+    """Rows of the table ``name`` need these changes of its schema ``schema_id``."""
 
     name: str
     uuid: str
     schema_id: int
     changes: tuple[SchemaChange, ...]
-    outvoted: tuple[str, ...] = ()
+    notes: ColumnNotes = ColumnNotes()
 
 
 Need = NeedsTable | NeedsSchema

@@ -3,10 +3,14 @@
 Which tables a process has open depends on the messages that it has read, and no successor can
 guess that.  So the process notes it below ``<prefix>/_plans/`` before it makes anything under a
 plan.  If a note is missing, the successor supersedes the intent and waits; no row is lost.
+
+Why a topic has no plan, because a table cannot be made or used, is noted there, too: neither the
+ledger nor the brokers know it, and commands show it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,15 +19,20 @@ from typing import Any
 import pyarrow as pa
 
 from secor.core.errors import CorruptFile, NotFound
-from secor.core.foreign_json import load_json
 from secor.core.model import StoredObject
 from secor.core.naming import topic_directory
 from secor.core.ports import ObjectStore
-from secor.core.small_objects import put_bytes
+from secor.core.small_objects import put_bytes, read_bytes
+from secor.core.text import load_json
 from secor.tables.catalog import AddColumn, MakeOptional, SchemaChange, WidenColumn
 from secor.tables.table_version import TableVersion
 
 DIRECTORY = "_plans"
+
+STOP = "stopped-"
+"""Names of notes about topics without a plan begin with this, those of plans are fingerprints."""
+
+_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,33 @@ class PlanNotes:
             return [_version(data) for data in load_json(body)]
         except (ValueError, LookupError, TypeError, AttributeError, pa.ArrowException) as error:
             raise CorruptFile(f"{key}: no note of Secor's ({error})") from error
+
+    def note_stop(self, topic: str, why: str) -> None:
+        """Note why a topic has no plan.
+
+        Raises ``Unavailable``, ``AccessDenied``, ``OutcomeUnknown``.
+        """
+        name = f"{STOP}{hashlib.sha256(why.encode()).hexdigest()[:_DIGITS]}"
+        body = json.dumps({"stopped": why}).encode() + b"\n"
+        put_bytes(self._store, self.key(topic, name), body)
+
+    def stops(self, topic: str) -> Iterator[str]:
+        """Give the reasons why a topic has no plan.  Raises ``Unavailable``, ``AccessDenied``."""
+        for key in self._stop_keys(topic):
+            try:
+                why = load_json(read_bytes(self._store, key) or b"")["stopped"]
+            except (ValueError, LookupError, TypeError):
+                continue  # anybody may have put it
+            yield str(why)
+
+    def clear_stops(self, topic: str) -> None:
+        """Forget why a topic had no plan.  Raises ``Unavailable``, ``AccessDenied``."""
+        for key in list(self._stop_keys(topic)):
+            self._store.delete(key)
+
+    def _stop_keys(self, topic: str) -> Iterator[str]:
+        for stored in self._store.list(f"{self._root}{topic_directory(topic)}/{STOP}"):
+            yield stored.key
 
     def list(self) -> Iterator[tuple[str, StoredObject]]:
         """Give all notes, each with its fingerprint."""

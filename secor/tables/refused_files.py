@@ -17,8 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from secor.core.errors import TableStopped
-from secor.core.foreign_json import load_json
-from secor.core.text import how_many, iso_time
+from secor.core.text import how_many, iso_time, load_json
 from secor.tables.manifest import TableFiles
 
 MOST_REFUSED = 100

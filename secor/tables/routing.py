@@ -5,16 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from secor.core.partition_terms import TIMES, parse_term
-from secor.core.text import safe_name
+from secor.core.text import escaped_name, joined_name, safe_name
+from secor.formats.typed.new_columns import Numbers
 from secor.parsing.fields import Texts, field_at, show_value, texts
 from secor.parsing.placement import Work
 from secor.parsing.transforms import Selector
+from secor.tables.encodings import Encodings
+from secor.tables.other_events import KINDS, TRUNCATE, Codes, find_events
 from secor.tables.row_changes import ChangeSettings
+from secor.tables.schema_changes import TextTypes
+from secor.tables.units import Units
+
+Names = Literal["escape", "replace", "quarantine"]
 
 Truths = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
@@ -25,16 +35,32 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
-    """How the tables of a route are treated, and made where they are missing."""
+    """How the tables of a route are treated, and made where they are missing.
+
+    ``names`` says what becomes of characters in values that no name has, ``numbers`` what new
+    columns of numbers are, ``units`` which numbers are times.  ``any_text``: columns of text take
+    every value.
+    """
 
     auto_create: bool = False
     evolve: bool = False
     optional_columns: bool = False
+    names: Names = "escape"
+    numbers: Numbers = "as seen"
+    any_text: bool = True
     partition_by: tuple[str, ...] = ()
     schema_file: str | None = None
     location: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     changes: ChangeSettings = field(default_factory=ChangeSettings)
+    text_types: TextTypes = frozenset()
+    encodings: Encodings | None = None
+    units: Units = field(default_factory=dict)
+
+    @property
+    def partition_columns(self) -> list[str]:
+        """The columns by which rows are partitioned."""
+        return [parse_term(term)[1] for term in self.partition_by]
 
     @property
     def times(self) -> list[str]:
@@ -44,7 +70,7 @@ class TableSettings:
 
     def first_columns(self, known: Container[str]) -> list[str]:
         """Return the columns without which no table is made, ``known`` ones left out."""
-        names = [*self.changes.key, *(parse_term(term)[1] for term in self.partition_by)]
+        names = [*self.changes.key, *self.partition_columns]
         return [name for name in dict.fromkeys(names) if name not in known]
 
 
@@ -64,12 +90,26 @@ class Route:
     def identity(self) -> str:
         """All that changes where messages go."""
         selector = self.selector.identity if self.selector is not None else ""
-        return f"route {self.template} {selector}{self.settings.changes.identity}"
+        names: str = self.settings.names if self.named_by_messages else ""
+        names += " joined" if names not in ("", "replace") and any(self._joints) else ""
+        return f"route {self.template} {selector}{self.settings.changes.identity}{names}"
 
     @property
     def changes_rows(self) -> bool:
         """Whether messages change rows; else they are appended."""
         return self.settings.changes.mode != "append"
+
+    @property
+    def reads_envelopes(self) -> bool:
+        """Whether messages are Debezium's envelopes."""
+        return self.settings.changes.reads_envelopes
+
+    def passes_over(self, events: Codes) -> Truths:
+        """Tell which messages change no row of the route's tables."""
+        if not self.reads_envelopes:
+            return np.zeros(len(events), dtype=bool)
+        ignored = self.settings.changes.truncate == "ignore"
+        return (events >= 0) if ignored else (events >= 0) & (events != TRUNCATE)
 
     @property
     def deletes_rows(self) -> bool:
@@ -85,6 +125,17 @@ class Route:
     def named_by_field_alone(self) -> bool:
         """Whether a field has the whole name, namespace and all: ``{fields.table}``."""
         return [text for text, _ in self.template] == [""] and self.named_by_messages
+
+    @property
+    def _joints(self) -> list[bool]:
+        """Whether, by piece of the template, its value and the next are joined by letters that
+        values may have, too; a dot or a hyphen is in no value's name.
+        """
+        joints = [
+            is_field(path) and is_field(following) and escaped_name(between) == between
+            for (_, path), (between, following) in pairwise(self.template)
+        ]
+        return [*joints, False]
 
     def may_name(self, topic: str, table: str) -> bool:
         """Tell whether messages of a topic may go to a table of this name."""
@@ -121,9 +172,13 @@ class Route:
             return {self.name_for(topic): np.flatnonzero(accepted)}, {}
         names = np.full(len(accepted), "", dtype=object)
         bad: dict[int, str] = {}
-        safe = safe_identifier if self.named_by_field_alone else safe_name
-        for text, path in self.template:
+        joints = self._joints
+        for number, (text, path) in enumerate(self.template):
             names = names + text
+            follows = number > 0 and joints[number - 1] and text.endswith("_")
+            safe = _safe(self.settings.names, follows=follows, is_followed=joints[number])
+            if self.named_by_field_alone:
+                safe = partial(safe_identifier, safe=safe)
             if path == "topic":
                 names = names + safe_name(topic)
             elif path is not None:
@@ -132,6 +187,11 @@ class Route:
         good = accepted.copy()
         good[list(bad)] = False
         return _rows_by_name(names, np.flatnonzero(good)), bad
+
+
+def is_field(path: str | None) -> bool:
+    """Tell whether a piece of a template is a field of messages."""
+    return path is not None and path != "topic"
 
 
 def _rows_by_name(names: npt.NDArray[np.object_], rows: Rows) -> dict[str, Rows]:
@@ -155,9 +215,21 @@ def _values(
     return table[field_texts.codes]
 
 
-def safe_identifier(text: str) -> str:
+def _safe(names: Names, *, follows: bool, is_followed: bool) -> Callable[[str], str]:
+    """Return what makes a name of a text, "" where it has none."""
+    if names == "replace":
+        return safe_name
+    escape = partial(joined_name, follows=follows, is_followed=is_followed)
+    if names == "escape":
+        return escape if follows or is_followed else escaped_name
+    # An underscore in front of what looks like an escape makes no two names alike here.
+    plain = escape if is_followed else safe_name
+    return lambda text: text if plain(text) == text else ""
+
+
+def safe_identifier(text: str, safe: Callable[[str], str]) -> str:
     """Return a whole name, ``namespace.table``, with safe parts; empty for what is none."""
-    parts = [safe_name(part) for part in text.split(".")]
+    parts = [safe(part) for part in text.split(".")]
     return ".".join(parts) if len(parts) > 1 and all(parts) else ""
 
 
@@ -167,12 +239,19 @@ def route_rows(
     """Return the rows of each table, with the first route that leads there.
 
     Rows that no route takes are out of ``work`` after that, in quarantine or counted, and so
-    are those that name no table.  A row that two routes lead to one table is there once.
+    are those that name no table, and those that change no row.  A row that two routes lead to
+    one table is there once.
     """
     chosen_rows: dict[str, tuple[Route, Rows]] = {}
     routed = np.zeros(len(work.live), dtype=bool)
+    events = np.full(len(work.live), -1, np.int64)
+    if any(route.reads_envelopes for route in routes):
+        events = find_events(work.decoded.rows)
+    passed = np.zeros(len(work.live), dtype=bool)
     for route in routes:
-        accepted = route.accepted_rows(work)
+        passed_over = route.passes_over(events)
+        accepted = route.accepted_rows(work) & ~passed_over
+        passed |= passed_over
         routed |= accepted
         tables, bad = route.tables(work, accepted)
         for name, rows in tables.items():
@@ -180,6 +259,8 @@ def route_rows(
                 first, before = chosen_rows.get(name, (route, rows))
                 chosen_rows[name] = first, rows if before is rows else np.union1d(before, rows)
         work.fail("route", bad)
+    for code, kind in enumerate(KINDS):
+        work.leave_out_events(kind, passed & ~routed & (events == code))
     unrouted = work.live & ~routed
     if unrouted.any():
         if skip_unrouted:

@@ -13,10 +13,12 @@ The same holds inside structs, lists and maps.  Nothing is dropped, renamed or n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 import pyarrow as pa
 
+from secor.core.variant_json import is_uuid_text
 from secor.formats.typed.descriptions import LONGEST_INTEGER, MOST_DIGITS
 from secor.formats.typed.nested_arrays import is_json, is_list
 from secor.tables.catalog import AddColumn, MakeOptional, SchemaChange, WidenColumn
@@ -29,6 +31,11 @@ RESERVED = frozenset(
 
 MOST_FIELDS = 1000
 """Columns at all levels; what comes beyond is an undeclared field."""
+
+TextTypes = frozenset[Literal["time", "uuid"]]
+"""Types that new columns of a table cannot have: Spark reads no times, and Hudi has no UUIDs."""
+
+_SMALL_INTEGERS = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()})
 
 ELEMENT, VALUE = "element", "value"
 """How a path goes into a list and into a map."""
@@ -59,6 +66,71 @@ def columns_of(seen: pa.StructType) -> pa.StructType:
     """Return the columns of a table that is made of rows of the type ``seen``."""
     nothing = pa.struct([])
     return apply(nothing, changes_for(nothing, seen))
+
+
+def storable(
+    seen: pa.DataType,
+    messages: Sequence[pa.DataType],
+    text_types: TextTypes = frozenset(),
+    as_text: Container[str] = (),
+) -> pa.DataType:
+    """Return the type of rows with the types that their columns get.
+
+    Text that the ``messages``' own schemas call UUIDs is such, and ``text_types`` are text.  So are
+    columns ``as_text``.
+    """
+    if pa.types.is_time(seen):
+        return pa.string() if "time" in text_types else seen
+    if pa.types.is_struct(seen):
+        return pa.struct([_storable(field, messages, text_types, as_text) for field in seen.fields])
+    if is_list(seen):
+        inner = [kind.value_field for kind in messages if is_list(kind)]
+        return pa.list_(_inside(seen.value_field, inner, text_types))
+    if pa.types.is_map(seen):
+        inner = [kind.item_field for kind in messages if pa.types.is_map(kind)]
+        return pa.map_(seen.key_type, _inside(seen.item_field, inner, text_types | {"uuid"}))
+    return seen
+
+
+def _storable(
+    field: pa.Field,
+    messages: Sequence[pa.DataType],
+    text_types: TextTypes,
+    as_text: Container[str],
+) -> pa.Field:
+    structs = [kind for kind in messages if pa.types.is_struct(kind)]
+    inner = [kind.field(field.name) for kind in structs if kind.get_field_index(field.name) >= 0]
+    names = frozenset({*text_types, *(("uuid",) if field.name in as_text else ())})
+    return _inside(field, inner, names)
+
+
+def _inside(field: pa.Field, messages: Sequence[pa.Field], text_types: TextTypes) -> pa.Field:
+    if pa.types.is_string(field.type) and "uuid" not in text_types:
+        return field.with_type(pa.uuid()) if any(map(is_uuid_text, messages)) else field
+    return field.with_type(storable(field.type, [it.type for it in messages], text_types))
+
+
+def as_declared(seen: pa.DataType, messages: Sequence[pa.DataType]) -> pa.DataType:
+    """Return the type of rows with 32 bits for numbers to which the ``messages``' own schemas give
+    no more: what was seen has 64 for all of them.
+    """
+    if pa.types.is_struct(seen):
+        structs = [kind for kind in messages if pa.types.is_struct(kind)]
+        fields = []
+        for field in seen.fields:
+            own = [it.field(field.name) for it in structs if it.get_field_index(field.name) >= 0]
+            fields.append(field.with_type(as_declared(field.type, [it.type for it in own])))
+        return pa.struct(fields)
+    if is_list(seen):
+        inner = [kind.value_type for kind in messages if is_list(kind)]
+        return pa.list_(seen.value_field.with_type(as_declared(seen.value_type, inner)))
+    if pa.types.is_map(seen):
+        inner = [kind.item_type for kind in messages if pa.types.is_map(kind)]
+        return pa.map_(seen.key_type, as_declared(seen.item_type, inner))
+    kinds = {kind for kind in messages if not pa.types.is_null(kind)}
+    if seen == pa.int64() and kinds and kinds <= _SMALL_INTEGERS:
+        return pa.int32()
+    return pa.float32() if seen == pa.float64() and kinds == {pa.float32()} else seen
 
 
 def _names(kind: pa.DataType, below: str) -> Iterator[str]:
@@ -132,11 +204,11 @@ def _column(kept: pa.DataType, seen: pa.DataType, path: Path) -> Iterator[Schema
 def _wider(kept: pa.DataType, seen: pa.DataType) -> pa.DataType | None:
     if kept == pa.int32() and seen == pa.int64():
         return pa.int64()
-    if kept == pa.float32() and seen in (pa.float64(), pa.int64()):
+    if kept == pa.float32() and seen in (pa.float64(), pa.int64(), pa.int32()):
         return pa.float64()
     if not pa.types.is_decimal(kept):
         return None
-    if seen == pa.int64() or pa.types.is_uint64(seen):
+    if seen in (pa.int32(), pa.int64()) or pa.types.is_uint64(seen):
         digits = LONGEST_INTEGER
     elif pa.types.is_decimal(seen) and seen.scale <= kept.scale:
         digits = seen.precision - seen.scale

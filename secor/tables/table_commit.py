@@ -359,7 +359,7 @@ class TableCommitter:
                 assert result.table is not None
                 snapshot = result.table.head(self._branch)
                 assert snapshot is not None
-                return Done(commit_id, snapshot, proposal, result.unordered)
+                return Done(commit_id, snapshot, proposal, result.unordered, result.unknown_values)
             case Outcome.REFUSED:
                 attempts.conflicts += 1
             case Outcome.UNKNOWN:

@@ -14,19 +14,39 @@ from secor.core.errors import ConfigurationError
 from secor.core.model import Chunk
 from secor.core.variant_json import loads
 from secor.formats.typed.nested_arrays import any_leaf, is_list, struct_of
-from secor.formats.typed.schema import EXTRA, RowSchema
+from secor.formats.typed.schema import EXTRA, ExtraFields, RowSchema
 from secor.formats.typed.time_limits import CALENDAR, TimestampLimits
 from secor.tables.column_names import ColumnNames, is_uuid, read_aliases
+from secor.tables.encodings import Encodings
+from secor.tables.schema_changes import TextTypes
+from secor.tables.units import Units
+from secor.tables.value_forms import ValueForms
 
 UUID_BYTES = 16
+
+
+def _headers_type(*, required: bool) -> pa.DataType:
+    """Return the type of a table's headers; ``required``: each says that it has a name."""
+    header = [pa.field("key", pa.string(), nullable=not required), pa.field("value", pa.binary())]
+    return pa.list_(pa.field("element", pa.struct(header)))
+
 
 METADATA_TYPES: Mapping[str, pa.DataType] = {
     "_topic": pa.string(),
     "_kafka_partition": pa.int32(),
     "_offset": pa.int64(),
     "_timestamp": pa.timestamp("us", "UTC"),
+    "_key": pa.binary(),
+    "_headers": _headers_type(required=False),
 }
-"""Columns that tell where a row came from, as new tables get them."""
+"""Columns that tell where a row came from, and what its message had, as new tables get them."""
+
+
+OTHER_TYPES: Mapping[str, pa.DataType] = {
+    "_kafka_partition": pa.int64(),
+    "_headers": _headers_type(required=True),
+}
+"""Other types that tables of others may have for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +78,17 @@ class TableRows:
         extra_fields: Literal["drop", "quarantine"] = "drop",
         case_sensitive: bool = True,
         evolve: bool = False,
+        any_text: bool = True,
         timestamps: TimestampLimits = CALENDAR,
+        text_types: TextTypes = frozenset(),
+        encodings: Encodings | None = None,
+        units: Units | None = None,
     ) -> None:
         """``where`` names the table in errors, ``timestamps`` are those that its files hold.
+
+        ``any_text``: columns of text take every value.  New columns of ``text_types`` are text.
+        ``encodings`` are those of values in messages without a schema.
+        ``units`` are those of numbers that are times.
 
         Raises ``ConfigurationError``.
         """
@@ -68,13 +96,18 @@ class TableRows:
         self._names = ColumnNames(
             pa.struct(list(schema)), read_aliases(properties, where), case_sensitive
         )
-        self._origin = {name: _check_origin(schema, name, where) for name in metadata_columns}
+        for name in metadata_columns:
+            _check_origin(schema, name, where)
+        self._origin = tuple(metadata_columns)
         self._timestamps = timestamps
         own = [field for field in schema if field.name not in self._origin]
         self.columns: pa.StructType = pa.struct([_plain_field(field) for field in own])
         self._marks_extra = evolve or extra_fields == "quarantine"
         self._refuses_extra = extra_fields == "quarantine"
-        self.fields = RowSchema(self.columns, "json" if self._marks_extra else "drop")
+        extra: ExtraFields = "json" if self._marks_extra else "drop"
+        self.fields = RowSchema(self.columns, extra, any_text=any_text)
+        self._forms = ValueForms(self.columns, encodings, units)
+        self.text_types = text_types
 
     @property
     def origin_names(self) -> frozenset[str]:
@@ -93,8 +126,11 @@ class TableRows:
         # Only what is written in another way than before has other fingerprints than before.
         version = 2 if any_leaf(self.columns, pa.types.is_decimal) else 1
         version = 3 if self.null_keeping_names else version
-        times = ":timestamps-1" if "_timestamp" in self._origin else ""
-        return f"rows-{version}:{names}:{self._refuses_extra}:{','.join(self._origin)}{times}"
+        further = ":timestamps-1" if "_timestamp" in self._origin else ""
+        further += f":forms-1{self._forms.identity}"
+        if self.fields.any_text and any_leaf(self.columns, pa.types.is_string):
+            further += ":any text"
+        return f"rows-{version}:{names}:{self._refuses_extra}:{','.join(self._origin)}{further}"
 
     def timestamp_faults(self, timestamps: pa.Array) -> Mapping[int, str]:
         """Return why rows have no place in the table for their Kafka timestamp."""
@@ -106,6 +142,15 @@ class TableRows:
     def rename(self, rows: pa.StructArray) -> pa.StructArray:
         """Return decoded rows under the names of the columns."""
         return self._names.rename(rows)
+
+    def convert(self, rows: pa.StructArray) -> tuple[pa.StructArray, Mapping[int, str]]:
+        """Return renamed rows in forms that the columns take, and why some rows are bad."""
+        return self._forms.convert(rows)
+
+    def column_of(self, rows: pa.StructArray) -> dict[str, pa.Field]:
+        """Return the column of each decoded field that has one."""
+        columns = self._names.column_of(rows.type)
+        return {name: self.schema.field(column) for name, column in columns.items()}
 
     def conflicts(self, rows: pa.StructArray) -> Mapping[int, str]:
         """Return why decoded rows are bad that have two different values for one column."""
@@ -142,7 +187,7 @@ class TableRows:
         columns: list[pa.Array] = []
         for field in self.schema:
             if field.name in self._origin:
-                columns.append(_origin_of(field.name, chunk).cast(field.type))
+                columns.append(_origin_of(field.name, chunk).cast(plain_type(field.type)))
             else:
                 columns.append(fitted.field(fitted.type.get_field_index(field.name)))
         fields = [pa.field(field.name, column.type) for field, column in self._pairs(columns)]
@@ -162,7 +207,7 @@ def _origin_of(name: str, chunk: Chunk) -> pa.Array:
         case "_timestamp":
             return records.column("timestamp").cast(pa.timestamp("ms", "UTC"))
         case _:
-            return records.column("offset")
+            return records.column(name.removeprefix("_"))
 
 
 def paths_of(extra: Mapping[str, Any], around: str = "") -> Iterator[str]:
@@ -187,17 +232,16 @@ def without_origin(where: str, name: str) -> str:
     )
 
 
-def _check_origin(schema: pa.Schema, name: str, where: str) -> pa.DataType:
+def _check_origin(schema: pa.Schema, name: str, where: str) -> None:
     at = schema.get_field_index(name)
     if at < 0:
         raise ConfigurationError(without_origin(where, name))
-    kind = schema.field(at).type
-    allowed = {METADATA_TYPES[name]} | ({pa.int64()} if name == "_kafka_partition" else set())
+    kind = plain_type(schema.field(at).type)
+    allowed = {METADATA_TYPES[name], OTHER_TYPES.get(name)}
     if kind not in allowed:
         raise ConfigurationError(
             f"{where}: its column {name} is {kind} and must be {METADATA_TYPES[name]}"
         )
-    return kind
 
 
 def _plain_field(field: pa.Field) -> pa.Field:

@@ -27,10 +27,11 @@ from secor.tables.files.parquet import ParquetDataFormat
 from secor.tables.library import Partitioning, TableLibrary
 from secor.tables.manifest import Statistics
 from secor.tables.routing import TableSettings
-from secor.tables.row_changes import ChangeSettings
+from secor.tables.row_changes import DELETED, ChangeSettings
 from secor.tables.row_keys import check_key
 from secor.tables.staged_rows import staged_schema
 from secor.tables.table_rows import TableRows
+from secor.tables.unavailable_values import Placeholder
 from secor.tables.uri_store import SCHEME, SCHEMES
 
 FORMAT_PROPERTY = "write.format.default"
@@ -42,12 +43,15 @@ class RowSettings:
 
     extra_fields: Literal["drop", "quarantine"] = "drop"
     case_sensitive: bool = True
+    any_text: bool = True
     metadata_columns: tuple[str, ...] = ()
     row_group_rows: int = 50_000
     stripe_rows: int = 50_000
     block_rows: int = 5_000
     changes_root: str = "_changes"
     """Directory in the group's store where changes of rows are staged."""
+    group: str = ""
+    """The group's name, under which a table records where its columns come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,16 @@ class RowChanges:
     key: tuple[str, ...]
     key_ids: tuple[int, ...]
     key_rows: TableRows
+
+    @property
+    def placeholder(self) -> Placeholder | None:
+        """The value by which messages leave a column as it is."""
+        return self.settings.placeholder
+
+    @property
+    def may_keep_values(self) -> bool:
+        """Whether staged changes may leave columns as they are."""
+        return self.placeholder is not None or self.settings.keep_deletes
 
     @property
     def identity(self) -> str:
@@ -139,7 +153,8 @@ def open_version(
     if appends:
         _check_partition_columns(table, columns, spec_id)
     if changes is not None:
-        file_format: LogFormat = _changes_format(columns, row_settings, library)
+        keeping = changes.may_keep_values
+        file_format: LogFormat = _changes_format(columns, row_settings, library, keeping=keeping)
     else:
         file_format = _data_format(table, schema_id, row_settings, library)
     rows = TableRows(
@@ -150,7 +165,11 @@ def open_version(
         extra_fields=row_settings.extra_fields,
         case_sensitive=row_settings.case_sensitive,
         evolve=settings.evolve,
+        any_text=row_settings.any_text,
+        units=settings.units,
         timestamps=timestamp_limits(table.properties.get(FORMAT_PROPERTY, "").lower()),
+        text_types=settings.text_types,
+        encodings=settings.encodings,
     )
     return TableVersion(
         table=table,
@@ -203,22 +222,32 @@ def _row_changes(
     where = f"table {table.identifier}"
     key = settings.changes.key or table.key
     check_key(key, table.schema, where)
+    if settings.changes.keep_deletes and not settings.evolve and DELETED not in table.schema.names:
+        raise ConfigurationError(
+            f"{where}: it has no column {DELETED}, which keep_deletes needs: add it (boolean), or"
+            " set evolve = true in [[tables]]"
+        )
     columns = [table.schema.field(name) for name in key]
     fields = pa.schema([column.with_nullable(True) for column in columns])
     key_rows = TableRows(
-        fields, table.properties, where=where, case_sensitive=row_settings.case_sensitive
+        fields,
+        table.properties,
+        where=where,
+        case_sensitive=row_settings.case_sensitive,
+        any_text=row_settings.any_text,
+        encodings=settings.encodings,
+        units=settings.units,
     )
     ids = tuple(int(column.metadata[FIELD_ID]) for column in columns)
     return RowChanges(settings.changes, key, ids, key_rows)
 
 
 def _changes_format(
-    columns: pa.Schema, settings: RowSettings, library: TableLibrary
+    columns: pa.Schema, settings: RowSettings, library: TableLibrary, *, keeping: bool
 ) -> ParquetDataFormat:
     options = library.parquet_options({})
-    return ParquetDataFormat(
-        staged_schema(columns), options, lambda *_: Statistics(), settings.row_group_rows
-    )
+    schema = staged_schema(columns, keeping=keeping)
+    return ParquetDataFormat(schema, options, lambda *_: Statistics(), settings.row_group_rows)
 
 
 def _data_format(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain, islice, product
 
@@ -15,6 +16,7 @@ from secor.batch.plan import TopicPlan
 from secor.core.errors import ConfigurationError, CorruptFile, NotFound, TableUnusable
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
+from secor.core.text import replaced_name
 from secor.tables.catalog import Catalog, Table
 from secor.tables.distribution import MOST_TABLES
 from secor.tables.freshness import Freshness
@@ -30,6 +32,7 @@ LOOKED_FOR = 200
 
 Versions = Mapping[str, TableVersion | None]
 Outdated = Callable[[TopicPartition], bool]
+TellEarlier = Callable[[str, Table], None]
 MakePlan = Callable[[Sequence[Route], Versions, Needs, Outdated], TopicPlan]
 
 
@@ -47,14 +50,21 @@ class TopicTables:
         tell: Tell,
         clock: Clock,
         notes: PlanNotes | None = None,
+        *,
+        tell_earlier: TellEarlier = lambda *_: None,
     ) -> None:
-        """``notes`` are not needed where no intents are recorded."""
+        """``notes`` are not needed where no intents are recorded.
+
+        ``tell_earlier`` is given the name of a missing table, and the table that has the name
+        which earlier versions would have given it.
+        """
+        self._tell_earlier = tell_earlier
         self._topic = topic
         self._routes = tuple(routes)
         self._catalog = catalog
         self._library = library
         self._row_settings = row_settings
-        self._updates = TableUpdates(catalog, row_settings.metadata_columns, tell, clock)
+        self._updates = TableUpdates(catalog, row_settings, tell, clock)
         self._make = make
         self._freshness = Freshness(clock)
         self._notes = notes
@@ -246,6 +256,7 @@ class TopicTables:
         try:
             table = self._catalog.load_table(name)
         except NotFound as error:
+            self._look_for_earlier(name, route)
             if not route.settings.auto_create:
                 if route.named_by_messages:
                     return None
@@ -261,6 +272,14 @@ class TopicTables:
             table = self._updates.add_metadata_columns(table)
         needs_of_table = [need for need in needs if need.uuid == table.uuid]
         return self._updates.change(table, needs_of_table) if needs_of_table else table
+
+    def _look_for_earlier(self, name: str, route: Route) -> None:
+        """Report a table that has the rows so far, under the name of earlier versions."""
+        earlier = replaced_name(name)
+        if not route.named_by_messages or route.settings.names != "escape" or earlier == name:
+            return
+        with suppress(NotFound):
+            self._tell_earlier(name, self._catalog.load_table(earlier))
 
     def _earlier(self, present: Versions) -> Iterator[Versions]:
         """Give combinations of versions of the tables, nearly the present ones first."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from secor.core.errors import CorruptFile
-from secor.core.foreign_json import load_json
 from secor.core.model import TopicPartition
+from secor.core.text import load_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,9 @@
 
 from secor.wire.batch_header import RecordBatchHeader, parse_header
 from secor.wire.batch_run import BatchRun, walk_batches
-from secor.wire.chunks import MAX_UNCOMPRESSED, decode_chunks
+from secor.wire.chunks import MAX_UNCOMPRESSED, decode_chunks, records_to_chunk
 from secor.wire.compiled import DECODER
 from secor.wire.passes import PARSED_PASS_BYTES, PASS_BYTES
-from secor.wire.rows import records_to_chunk
 
 __all__ = [
     "DECODER",

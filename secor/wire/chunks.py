@@ -6,8 +6,9 @@ so batches of ten messages would otherwise cost more than all that is done with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,38 @@ from secor.wire.passes import LARGEST_BUFFER, PASS_BYTES, Pass, Passes
 from secor.wire.record_headers import no_headers, read_headers
 from secor.wire.records import BadRecord, Fields, gather, read_fields, record_ends
 from secor.wire.varints import PADDING
+
+Header = tuple[str, bytes | None]
+Row = tuple[int, int | None, int | None, bytes | None, bytes | None, Sequence[Header]]
+"""Offset, timestamp (ms), timestamp type, key, value, headers."""
+
+
+def records_to_chunk(
+    topic_partition: TopicPartition, records: Iterable[Row], next_offset: int
+) -> Chunk:
+    """Return the records, which are in order of their offsets, as a chunk.
+
+    A timestamp of -1 (the wire's word for none) becomes null, and so does its type when it
+    is none of 0 and 1.  Raises ``ValueError`` when offsets do not rise or reach
+    ``next_offset``.
+    """
+    rows = [
+        {
+            "offset": offset,
+            "timestamp": None if timestamp == -1 else timestamp,
+            "timestamp_type": timestamp_type if timestamp_type in (0, 1) else None,
+            "key": key,
+            "value": value,
+            "headers": [{"key": name, "value": content} for name, content in headers],
+        }
+        for offset, timestamp, timestamp_type, key, value, headers in records
+    ]
+    columns = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+    offsets = [*columns.column("offset").to_pylist(), next_offset]
+    if any(after <= before for before, after in pairwise(offsets)):
+        raise ValueError(f"{topic_partition}: offsets do not rise up to {next_offset}")
+    return Chunk(topic_partition, columns, next_offset)
+
 
 MAX_UNCOMPRESSED = 256 << 20
 PIECE_BYTES = 4 << 20

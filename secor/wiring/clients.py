@@ -32,6 +32,7 @@ FIRST_ATTEMPTS = 5
 if TYPE_CHECKING:
     from secor.adapters.clouds import CloudStore
     from secor.adapters.kafka import KafkaMovableLedger, KafkaOperatorLedger, KafkaReader
+    from secor.adapters.kafka.group_admin import GroupAdmin
     from secor.adapters.local import LocalStore
     from secor.adapters.s3 import S3Store
     from secor.adapters.zookeeper import ZooKeeperLedger, ZooKeeperMovableLedger
@@ -100,12 +101,12 @@ def make_store(described: Store, *, connections: int) -> S3Store | CloudStore | 
         assert described.local.directory is not None
         from secor.adapters.local import LocalStore
 
-        return LocalStore(described.local.directory)
+        return LocalStore(described.local.directory, sha256=described.sha256)
     if described.kind == "gcs":
-        return _gcs_store(described.gcs)
+        return _gcs_store(described.gcs, described.sha256)
     if described.kind == "azure":
-        return _azure_store(described.azure)
-    return s3_store(described.s3, connections=connections)
+        return _azure_store(described.azure, described.sha256)
+    return s3_store(described.s3, connections=connections, sha256=described.sha256)
 
 
 def request_lifetime(config: Config) -> float:
@@ -122,7 +123,7 @@ def request_lifetime(config: Config) -> float:
     return session + config.store.chosen.request_lifetime
 
 
-def s3_store(s3: S3, connections: int) -> S3Store:
+def s3_store(s3: S3, connections: int, *, sha256: bool = False) -> S3Store:
     """Return a bucket, which is not looked at yet."""
     from secor.adapters.s3 import S3Store
 
@@ -152,10 +153,11 @@ def s3_store(s3: S3, connections: int) -> S3Store:
         verify_tls=s3.verify_tls,
         ca_bundle=s3.ca_bundle,
         pool_size=connections,
+        sha256=sha256,
     )
 
 
-def _gcs_store(gcs: Gcs) -> CloudStore:
+def _gcs_store(gcs: Gcs, sha256: bool) -> CloudStore:
     require_package("obstore", "clouds", 'store.kind = "gcs"')
     from secor.adapters.clouds import gcs_store
 
@@ -164,11 +166,12 @@ def _gcs_store(gcs: Gcs) -> CloudStore:
         service_account=gcs.service_account,
         service_account_key=clear(gcs.service_account_key),
         token=clear(gcs.token),
+        sha256=sha256,
         **_cloud_options(gcs),
     )
 
 
-def _azure_store(azure: Azure) -> CloudStore:
+def _azure_store(azure: Azure, sha256: bool) -> CloudStore:
     require_package("obstore", "clouds", 'store.kind = "azure"')
     from secor.adapters.clouds import azure_store
 
@@ -181,6 +184,7 @@ def _azure_store(azure: Azure) -> CloudStore:
         client_id=azure.client_id,
         client_secret=clear(azure.client_secret),
         federated_token_file=azure.federated_token_file,
+        sha256=sha256,
         **_cloud_options(azure),
     )
 
@@ -281,6 +285,17 @@ def open_group(config: Config) -> Iterator[KafkaOperatorLedger]:
     """Give what the brokers hold of the group, whatever the ledger is."""
     with closing(_operator_ledger(config)) as group:
         yield group
+
+
+@contextmanager
+def open_groups(config: Config) -> Iterator[GroupAdmin]:
+    """Give the consumer groups of the cluster, for a person's command."""
+    from secor.adapters.kafka import group_admin
+
+    with told_while_slow(kafka_server(config.kafka)):
+        groups = group_admin.GroupAdmin(kafka_options(config))
+    with closing(groups):
+        yield groups
 
 
 def _operator_ledger(config: Config) -> KafkaOperatorLedger:

@@ -1,4 +1,4 @@
-"""What consumer groups have committed: asked of a cluster, read from a file, saved to one."""
+"""Consumer groups' committed offsets: of a cluster, of an archive, of a file; saved to one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from pathlib import Path
 
 from secor.adapters.kafka import KafkaReader
 from secor.adapters.kafka.group_admin import GroupAdmin
+from secor.archive.cluster_journal import ClusterJournal, kept_clusters
 from secor.config.load import load
 from secor.config.servers import Brokers
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
 from secor.restore.groups import GroupOffset
 from secor.restore.offsets import offsets_topic
-from secor.wiring.clients import brokers_options
+from secor.wiring.clients import brokers_options, reach_store
+from secor.wiring.kept_groups import choose_cluster, decode_offsets
 from secor.wiring.restore import Job
 
 
@@ -24,11 +26,69 @@ from secor.wiring.restore import Job
 class Origin:
     """What groups have committed for the archived topics, and in which cluster.
 
-    ``cluster`` is its id; None for offsets of a file.
+    ``cluster`` is its id; None for offsets of a file or of an archive.  ``kept`` says from where
+    and when those of an archive are.
     """
 
     offsets: tuple[GroupOffset, ...]
     cluster: str | None
+    kept: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptMoment:
+    """Which of an archive's offsets are meant.
+
+    ``until`` is in seconds since 1970, None for the newest; ``cluster`` None for the newest that
+    is not the target.
+    """
+
+    until: float | None = None
+    cluster: str | None = None
+
+
+def offsets_of_archive(
+    job: Job, moment: KeptMoment, groups: Collection[str], *, required: bool
+) -> Origin | None:
+    """Return what the backup has kept of the groups' offsets of the job's topics.
+
+    None without them unless ``required``: also where only the target itself was kept, and the
+    topics have other names there, so that its groups' present offsets are at hand.
+    Raises ``ConfigurationError``.
+    """
+    source = job.config.source
+    if source.kind != "archive":
+        if required:
+            raise ConfigurationError(f"a source of kind {source.kind} keeps no groups: give --from")
+        return None
+    store = reach_store(job.config.store, connections=1)
+    target = job.log.cluster_id()
+    kept = kept_clusters(store, source.prefix, "groups")
+    renamed = all(job.target_name(it.topic) != it.topic for it in job.sources())
+    if not required and (not kept or (set(kept) == {target} and renamed)):
+        return None
+    cluster = choose_cluster(store, source.prefix, "groups", moment.cluster, target)
+    state = ClusterJournal(store, source.prefix, "groups", cluster).state(moment.until)
+    if state.minute is None:
+        raise ConfigurationError(
+            f"the archive has kept no groups of cluster {cluster} at that time: secor ls shows"
+            " what there is"
+        )
+    missing = sorted(set(groups) - state.lines.keys())
+    if missing:
+        raise ConfigurationError(
+            f"no group {', '.join(missing)} is kept of cluster {cluster}: look at the spelling;"
+            " secor cat --groups shows them; --from names a cluster that has them, or a file"
+        )
+    topics = {it.topic for it in job.sources()}
+    offsets = tuple(
+        GroupOffset(group, place, it.offset, it.metadata)
+        for group, content in state.contents()
+        if not groups or group in groups
+        for place, it in sorted(decode_offsets(group, content).items())
+        if place.topic in topics
+    )
+    return Origin(offsets, None, f"kept of cluster {cluster} at {state.looked_at}")
 
 
 def offsets_of_cluster(

@@ -15,8 +15,7 @@ from secor.config.show import settings
 from secor.core.ports import Clock
 from secor.service.metrics import Metrics
 from secor.service.metrics_registry import MetricsRegistry
-from secor.service.monitoring.access import Access, tls_context
-from secor.service.monitoring.health import Answer, Health, HealthServer
+from secor.service.monitoring.health import Access, Answer, Health, HealthServer, tls_context
 from secor.service.monitoring.servers import Servers
 from secor.service.status.board import About, Board
 from secor.service.status.document import HEADERS

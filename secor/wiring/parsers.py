@@ -6,11 +6,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from secor.config.parser import OF_DECODERS, Parser
+from secor.config.decoders import OF_DECODERS, DecoderSettings
+from secor.config.parser import Parser
 from secor.config.transforms import Transform
 from secor.core.errors import ConfigurationError
 from secor.core.model import SCHEMA
 from secor.parsing.decoders import DECODERS, make_decoder
+from secor.parsing.decoders.keyed import KeyedDecoder
+from secor.parsing.decoders.keys import KeyReader, make_key_decoder
 from secor.parsing.determinism import DeterminismCheck
 from secor.parsing.layout import Layout
 from secor.parsing.pipeline import (
@@ -34,7 +37,7 @@ from secor.parsing.registry import RegisteredSchema, SchemaId, SchemaRegistry
 from secor.parsing.rows import Decoder, Growth, Schema
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.transforms import Drop, Filter, Mask, Rename, Route
-from secor.parsing.undecoded import Undecoded
+from secor.parsing.undecoded import COLUMNS, RAW, Undecoded
 from secor.parsing.zones import Zone
 
 if TYPE_CHECKING:
@@ -65,7 +68,9 @@ def pipeline_for(
     Unless ``limited``, any number of messages may be bad, and none waits for its schema.
     """
     if not limited:
-        unlimited = {"max_bad_ratio": None, "max_bad_messages": None, "registry_wait": 0.0}
+        unlimited: dict[str, Any] = {"max_bad_ratio": None, "max_bad_messages": None}
+        unlimited["key"] = parser.key.model_copy(update={"registry_wait": 0.0})
+        unlimited["registry_wait"] = 0.0
         parser = parser.model_copy(update=unlimited)
     plugins = [it.plugin for it in parser.transforms if it.plugin is not None]
     plugins += [parser.plugin] if parser.plugin is not None else []
@@ -94,8 +99,10 @@ def unusable(parser: Parser, *, typed: bool) -> dict[str, str]:
     That is what its settings only name: schema files, descriptor sets, classes.  Unless
     ``typed``, fields are not stored: what a plug-in over columns changes would not show.
     """
-    own = [key for key in NAMES if parser.decoder in OF_DECODERS[key] and getattr(parser, key)]
-    makes: dict[str, Callable[[], object]] = {(own or ["decoder"])[0]: lambda: _decoder(parser)}
+    makes: dict[str, Callable[[], object]] = {
+        _named_file(parser): lambda: _value_decoder(parser, ()),
+        f"key.{_named_file(parser.key)}": lambda: key_reader(parser),
+    }
     for at, transform in enumerate(parser.transforms):
         makes[f"transforms.{at}.plugin"] = partial(_checked_step, transform, typed=typed)
     makes["plugin"] = lambda: _placement(parser)
@@ -106,6 +113,12 @@ def unusable(parser: Parser, *, typed: bool) -> dict[str, str]:
         except ConfigurationError as error:
             faults[key] = str(error)
     return faults
+
+
+def _named_file(settings: DecoderSettings) -> str:
+    """Return the key of what a decoder is made from; it is the decoder's own where that is all."""
+    named = [it for it in NAMES if settings.decoder in OF_DECODERS[it] and getattr(settings, it)]
+    return (named or ["decoder"])[0]
 
 
 def _checked_step(transform: Transform, *, typed: bool) -> Step:
@@ -127,8 +140,30 @@ def routed_streams(parser: Parser, topic: str) -> Mapping[str, str]:
 
 
 def _decoder(parser: Parser, keep_nulls_in: Collection[str] = ()) -> Decoder:
+    values = _value_decoder(parser, keep_nulls_in)
+    keys = key_reader(parser, keep_nulls_in)
+    if keys is None or not keys.gives_fields:
+        return values
+    return KeyedDecoder(values, keys)
+
+
+def key_reader(parser: Parser, keep_nulls_in: Collection[str] = ()) -> KeyReader | None:
+    """Return what reads the keys of messages; None where they are not read."""
+    key = parser.key
+    if key.decoder == "none":
+        return None
+    settings = key.settings_of_decoder()
+    if key.framing == "glue" and key.registry_url is not None:
+        settings["registry"] = _glue_registry(key.registry_url, settings)
+    names = _decoded_names(parser, keep_nulls_in)
+    decoder = make_key_decoder(key.decoder, keep_nulls_in=names, **settings)
+    return KeyReader(decoder, key.field, key.prefix, parser.max_message_bytes)
+
+
+def _value_decoder(parser: Parser, keep_nulls_in: Collection[str]) -> Decoder:
     if parser.decoder == "none":
-        return Undecoded()
+        by_plugin = any(step.kind == "plugin" for step in parser.transforms)
+        return Undecoded(COLUMNS if by_plugin else RAW)
     settings = parser.settings_of_decoder()
     if parser.framing == "glue" and parser.registry_url is not None:
         settings["registry"] = _glue_registry(parser.registry_url, settings)

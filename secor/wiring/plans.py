@@ -36,6 +36,10 @@ GROUP_ROWS = {"parquet": "row_group_rows", "orc": "stripe_rows", "avro": "block_
 """The setting of each format that holds rows back: how many."""
 
 
+PARQUET_CODECS = {"snappy": ".snappy", "gzip": ".gz", "zstd": ".zstd"}
+"""What Confluent's sink puts before ``.parquet``."""
+
+
 def plan_for(
     config: Config,
     topic: str,
@@ -64,7 +68,7 @@ def plan_for(
         from secor.formats.typed.growth import Growth
 
         schema = row_schema(output, kept)
-        growth = Growth(schema, propose) if propose is not None else None
+        growth = Growth(schema, propose, output.numbers) if propose is not None else None
         parser = _parser(settings, schema, growth, count, limited=limited)
         log_format = _fields_format(output, schema) or _message_format(output)
         streams = _streams(settings, topic, root, log_format)
@@ -81,6 +85,8 @@ def plan_for(
         policy=policy_of(settings.policy),
         upload_on_shutdown=settings.policy.upload_on_shutdown,
         upload_on_revoke=settings.policy.upload_on_revoke,
+        names_of_connect=output.naming == "confluent",
+        codec_extension=PARQUET_CODECS.get(output.codec, "") if output.format == "parquet" else "",
     )
 
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from secor.adapters.kafka import KafkaReader
-from secor.adapters.kafka.idempotence import KafkaIdempotence
 from secor.adapters.kafka.source import KafkaSource
 from secor.adapters.kafka.topic_admin import TopicAdmin, TopicSettings
-from secor.adapters.kafka.transactions import KafkaTransactions
+from secor.adapters.kafka.transactions import KafkaIdempotence, KafkaTransactions
 from secor.archive.kept_topics import KeptTopic
 from secor.config.restore import RestoreConfig
 from secor.core.clock import SystemClock

@@ -19,8 +19,7 @@ from secor.restore.offsets import (
     tombstones,
 )
 from secor.wiring.restore import Job
-from secor.wiring.restore_offsets import copy_writer, read_all_offsets, read_shared
-from secor.wiring.restore_pairs import pair_keys
+from secor.wiring.restore_offsets import copy_writer, pair_keys, read_all_offsets, read_shared
 from secor.wiring.restore_plan import written_ids
 
 

@@ -12,8 +12,7 @@ from secor.restore.offsets import StoredOffset
 from secor.restore.pairs import Pair
 from secor.restore.ports import TargetLog
 from secor.wiring.restore import Job
-from secor.wiring.restore_offsets import read_all_offsets
-from secor.wiring.restore_pairs import read_pairs
+from secor.wiring.restore_offsets import read_all_offsets, read_pairs
 
 
 @dataclass(frozen=True, slots=True)

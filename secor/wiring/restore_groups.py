@@ -7,17 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
-from secor.adapters.kafka.group_admin import RUNNING_UNLESS, Committed, GroupAdmin
+from secor.adapters.kafka.group_admin import GroupAdmin
 from secor.core.errors import ConfigurationError, SecorError
-from secor.core.model import OffsetRange, TopicPartition
+from secor.core.model import RUNNING_UNLESS, Committed, OffsetRange, TopicPartition
 from secor.restore.groups import GroupOffset, Places, Translation, Untranslated, translate
 from secor.restore.model import SourcePartition
 from secor.restore.routing import Routing
 from secor.wiring.clients import brokers_options
 from secor.wiring.group_offsets import Origin
 from secor.wiring.restore import Job
-from secor.wiring.restore_offsets import read_all_offsets
-from secor.wiring.restore_pairs import read_pairs
+from secor.wiring.restore_offsets import read_all_offsets, read_pairs
 from secor.wiring.restore_verify import read_pieces
 
 

@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from secor.adapters.kafka.group_admin import GroupAdmin
 from secor.adapters.kafka.topic_admin import TopicDescription, TopicSettings
+from secor.core.errors import ArchiveIncomplete
 from secor.core.text import how_many
 from secor.restore.fencing_probe import probe_fencing
 from secor.restore.job_preflight import promise_findings, source_findings, space_findings
+from secor.restore.model import SourceExtent
 from secor.restore.offsets import offsets_topic
 from secor.restore.preflight import Finding, Severity
+from secor.restore.sources.archive import ArchiveSource
+from secor.restore.sources.foreign import ForeignSource
 from secor.wiring.clients import brokers_options
 from secor.wiring.restore import SHARED_SETTINGS, Job
+
+
+def first_look(job: Job, topic: str, extents: Sequence[SourceExtent]) -> Iterator[Finding]:
+    """Return why a topic's first messages cannot be restored as they are.
+
+    Only their rows tell whether an object kept whole messages.  With ``source.lossy`` nobody
+    asks, and a source of somebody else's is not read for the plan.  Raises ``Unavailable``.
+    """
+    source = job.source
+    if job.config.source.lossy or not isinstance(source, ArchiveSource | ForeignSource):
+        return
+    extent = next((it for it in extents if it.objects and not it.faults), None)
+    if extent is None:
+        return
+    try:
+        next(source.pieces(extent.source, extent.range.start), None)
+    except ArchiveIncomplete as error:
+        yield Finding(Severity.REFUSE, topic, str(error))
+
 
 _OFFSETS_RIGHTS = ("READ", "WRITE", "DESCRIBE")
 

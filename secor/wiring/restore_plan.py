@@ -12,7 +12,6 @@ from secor.core.model import OffsetRange, TopicPartition
 from secor.restore.control import JobRecord
 from secor.restore.fencing_probe import probe_id
 from secor.restore.job_preflight import lost_offsets, record_findings
-from secor.restore.lost_objects import since, vanished_findings
 from secor.restore.model import SourceExtent, SourcePartition, id_prefix
 from secor.restore.new_topics import NewTopic, new_topic, without_time_limits
 from secor.restore.offsets import StoredOffset, offsets_topic
@@ -26,12 +25,12 @@ from secor.restore.preflight import (
     refused,
 )
 from secor.restore.selection import selection_findings
+from secor.restore.sources.coverage import since, vanished_findings
 from secor.restore.target_ids import remade
 from secor.wiring.clients import store_of
 from secor.wiring.restore import Job
 from secor.wiring.restore_begun import Begun, begun_of, owned
-from secor.wiring.restore_first_look import first_look
-from secor.wiring.restore_job_findings import job_findings, meeting, room
+from secor.wiring.restore_job_findings import first_look, job_findings, meeting, room
 from secor.wiring.restore_offsets import read_all_offsets
 from secor.wiring.restore_sources import ranges_of, source_of
 

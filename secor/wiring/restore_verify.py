@@ -23,8 +23,7 @@ from secor.restore.verify import (
     expected_records,
 )
 from secor.wiring.restore import Job
-from secor.wiring.restore_offsets import read_all_offsets
-from secor.wiring.restore_pairs import read_pairs
+from secor.wiring.restore_offsets import read_all_offsets, read_pairs
 from secor.wiring.restore_plan import nothing_archived
 
 _WAIT = 60.0

@@ -6,40 +6,48 @@ import os
 import random
 import socket
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import structlog
+
+from secor.adapters.kafka.dead_letter_producer import DeadLetters
 from secor.batch.parse_trail import ParseTrail
 from secor.batch.plan import Plans
+from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.commit.thread_pool import ThreadPool
-from secor.commit.uploader import Uploader
+from secor.commit.uploader import Committed, Outcome, Uploader
 from secor.config.model import Config
 from secor.consume.backpressure import Limits
 from secor.consume.consumer import Consumer
 from secor.consume.positioning import OnDataLoss, Positioning, RefuseLost, Reset, never_refuse
 from secor.consume.suspects import Suspects
 from secor.core.clock import SystemClock
-from secor.core.model import TopicPartition
+from secor.core.errors import SecorError
+from secor.core.model import QUARANTINE, TopicPartition
 from secor.core.observer import Observer
 from secor.core.pace import Pace
 from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.parsing.parts import quarantine_part
-from secor.parsing.pipeline import FILTERED, QUARANTINED, UNDECLARED, Count
+from secor.parsing.pipeline import EVENTS, FILTERED, QUARANTINED, UNDECLARED, Count
 from secor.service.daemon import Daemon, Loop, Working
-from secor.service.garbage import collect_seldom, keep_what_is_loaded
+from secor.service.malloc import collect_seldom, keep_what_is_loaded
 from secor.service.metrics import Metrics
+from secor.service.monitoring.commit_log import status_line
 from secor.service.monitoring.health import Health
-from secor.service.monitoring.servers import STORE, Servers, WatchedLedger, WatchedStore
-from secor.service.monitoring.status_line import status_line
+from secor.service.monitoring.kept_cluster import KeptClusterBoard
+from secor.service.monitoring.servers import STORE, WatchedLedger, WatchedStore
 from secor.service.monitoring.telemetry import Telemetry
 from secor.service.startup import Connecting, Doing
 from secor.service.status.board import Board
 from secor.service.systemd import Notifier
 from secor.wiring.clients import connect_store, kafka_options, request_lifetime
+from secor.wiring.cluster_keeper import ClusterKeeper, kinds_of
 from secor.wiring.first_contact import CATALOG, addresses_of
 from secor.wiring.http_server import board_of, server_of
 from secor.wiring.membership import Membership, join
@@ -47,9 +55,55 @@ from secor.wiring.plans import growing_plans
 from secor.wiring.startup_reports import Waiting
 from secor.wiring.topic_keeper import TopicKeeper
 
-# What only some groups need is imported where they need it: it is a part of every recovery.
 if TYPE_CHECKING:
     from secor.service.status.table_board import TableBoard
+
+
+# What only some groups need is imported where they need it: it is a part of every recovery.
+
+
+class LetterWriter(Uploader):
+    """Sends copies after the commit: no commit waits for them.
+
+    A process that dies in between leaves copies out, one whose answer was lost may have
+    sent them twice.  What counts are the objects.
+    """
+
+    def __init__(
+        self, letters: DeadLetters, topic_of: Callable[[str], str | None], **ports: Any
+    ) -> None:
+        """``topic_of`` gives the dead-letter topic of a topic; ``ports`` are ``Uploader``'s."""
+        super().__init__(**ports)
+        self._letters = letters
+        self._topic_of = topic_of
+        self._log = structlog.get_logger("secor.letters")
+
+    def upload(self, batch: SealedBatch, wanted: Callable[[], bool]) -> Outcome:
+        """Commit; then send, and only tell if that fails."""
+        outcome = super().upload(batch, wanted)
+        topic = self._topic_of(batch.topic_partition.topic)
+        if topic is not None and isinstance(outcome, Committed):
+            where: Mapping[str, object] = {
+                "topic": batch.topic_partition.topic,
+                "partition": batch.topic_partition.partition,
+                "batch": str(batch.range),
+            }
+            try:
+                sent = self._letters.send(topic, batch.topic_partition, _bad(batch))
+            except SecorError as error:
+                self._log.warning("dead_letters_failed", error=str(error), **where)
+            else:
+                self._log.debug("dead_letters", messages=sent, **where)
+        return outcome
+
+
+def _bad(batch: SealedBatch) -> Iterator[pa.RecordBatch]:
+    stream = batch.plan.stream(QUARANTINE)
+    for file in batch.files:
+        if file.name.root == stream.root:
+            with file.local.open() as opened:
+                yield from stream.log_format.read(opened, file.key)
+
 
 STUCK = 120.0
 """Seconds without a turn of the loop after which the process says that it is not alive."""
@@ -73,6 +127,8 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
     instance = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     tables = _table_board(config, clock, instance) if config.group.kind == "table" else None
     board = board_of(config, clock, instance, tables)
+    if config.group.kind == "backup":
+        board.cluster = KeptClusterBoard(metrics, clock)
     metrics.kafka_up.set_function(lambda: board.servers.kafka.state.answers is True)
     manager = Notifier.of(environment)
     telemetry = Telemetry(metrics, health, clock, board)
@@ -93,7 +149,7 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
             with ExitStack() as connected:
                 connected.callback(collect_seldom)  # a server that is out may be so for hours
                 consumer, membership, close = _connect(
-                    config, instance, workspace, telemetry, board.servers, clock, ask
+                    config, instance, workspace, telemetry, board, clock, ask
                 )
                 connected.callback(close)
                 loop: Loop = consumer
@@ -118,7 +174,7 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
 
 def _table_board(config: Config, clock: Clock, instance: str) -> TableBoard:
     from secor.service.status.table_board import TableBoard
-    from secor.wiring.table_names import fixed_tables
+    from secor.wiring.table_entries import fixed_tables
 
     return TableBoard(clock, instance, fixed_tables(config))
 
@@ -144,13 +200,14 @@ def _connect(
     instance: str,
     workspace: Workspace,
     telemetry: Telemetry,
-    servers: Servers,
+    board: Board,
     clock: Clock,
     ask: Doing,
 ) -> tuple[Consumer, Membership, Callable[[], None]]:
     """Connect store, ledger and broker; also return what closes all of it."""
     with ExitStack() as opened:
         ask(STORE)
+        servers = board.servers
         store: ObjectStore = WatchedStore(connect_store(config), servers.store)
         tables = None
         plans: Plans
@@ -172,6 +229,9 @@ def _connect(
             server.answered()
         if config.group.kind == "backup":
             opened.callback(TopicKeeper(config, store).close)
+            if board.cluster is not None and kinds_of(config):
+                keeper = ClusterKeeper(config, store, board.assigned, board.cluster, clock)
+                opened.callback(keeper.close)
         pool = ThreadPool(config.limits.upload_threads)
         opened.callback(pool.close)
         counting = _counting(telemetry)
@@ -267,7 +327,6 @@ def _uploading(config: Config) -> Callable[..., Uploader]:
     if all(rule.dead_letter_topic is None for rule in rules):
         return Uploader
     from secor.adapters.kafka.dead_letter_producer import DeadLetters
-    from secor.wiring.dead_letters import LetterWriter
 
     return partial(LetterWriter, DeadLetters(kafka_options(config)), topic_of)
 
@@ -276,6 +335,8 @@ def _counting(observer: Observer) -> Count:
     def count(topic_partition: TopicPartition, name: str, messages: int) -> None:
         if name == FILTERED:
             observer.filtered(topic_partition, messages)
+        elif name.startswith(EVENTS):
+            observer.other_events(topic_partition, name.removeprefix(EVENTS), messages)
         elif name.startswith(UNDECLARED):
             observer.undeclared(topic_partition, name.removeprefix(UNDECLARED), messages)
         else:

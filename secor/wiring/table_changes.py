@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,17 +13,29 @@ import pyarrow as pa
 from secor.config.model import Config
 from secor.core.model import OffsetRange, TopicPartition
 from secor.tables.catalog import Table
-from secor.tables.changes_of_table import ChangeReader, ChangesOfTable, version_to_compare
+from secor.tables.changes_of_table import (
+    ChangeReader,
+    ChangesOfTable,
+    PositionedChanges,
+    version_to_compare,
+)
 from secor.tables.routing import Route
+from secor.tables.source_values import SourceName
+from secor.tables.staged_rows import staged_schema
 from secor.tables.verification import Offsets
 from secor.wiring.clients import open_reader
-from secor.wiring.parsers import pipeline_for
+from secor.wiring.parsers import key_reader, pipeline_for
 from secor.wiring.tables import null_keeping_names, routes_of, row_settings
+
+if TYPE_CHECKING:
+    from secor.adapters.kafka import KafkaReader
+    from secor.adapters.postgresql import PostgreSqlSource
 
 MOST_OFFSETS = 500_000
 """Of one part: what one task reads."""
 
 Part = tuple[TopicPartition, OffsetRange]
+Vector = Mapping[TopicPartition, int]
 
 
 def route_that_changes(config: Config, topic: str, table: str) -> Route | None:
@@ -61,19 +75,23 @@ class LogChanges:
         """Give the changes of some parts, as they would be staged."""
         with open_reader(self.config) as reader:
             for key, offsets in (self.parts[number] for number in numbers):
-                changes = self._reader_of(key)
+                changes = self.reader_of(key)
                 for chunk in reader.read(key, offsets.start, offsets.end):
                     yield from changes.read(chunk)
 
-    def _reader_of(self, key: TopicPartition) -> ChangeReader:
+    def reader_of(
+        self, key: TopicPartition, of_table: type[ChangesOfTable] = ChangesOfTable
+    ) -> ChangeReader:
+        """Return what reads the changes in messages of a topic partition."""
         config, table = self.config, self.table
         route = route_that_changes(config, key.topic, table.identifier)
         assert route is not None, "only topics that change the table are read"
         version = version_to_compare(table, route, row_settings(config))
-        distribution = ChangesOfTable(
+        distribution = of_table(
             routes_of(config, key.topic),
             version,
             skip_unrouted=config.rows.unrouted == "skip",
+            keys=key_reader(config.for_topic(key.topic).parser),
         )
         parser = pipeline_for(
             config.for_topic(key.topic).parser,
@@ -82,9 +100,49 @@ class LogChanges:
             limited=False,
             keep_nulls_in=null_keeping_names([version]),
         )
-        columns = table.schema
+        keeping = route.settings.changes.placeholder is not None
+        schema = staged_schema(table.schema, keeping=keeping)
         none = np.array([], np.int64)
-        return ChangeReader(parser, distribution, columns, self.quarantined.get(key, none))
+        return ChangeReader(parser, distribution, schema, self.quarantined.get(key, none))
+
+
+class Backlog:
+    """The messages that a table does not have yet, for a comparison with their source.
+
+    ``position`` is the greatest position of the source's log that one of them names; None if no
+    message names one.
+    """
+
+    def __init__(self, config: Config, reader: KafkaReader, table: Table, vector: Vector) -> None:
+        self._changes = LogChanges(config, table, (), {})
+        self._reader = reader
+        # All ends before the first message: none of one log is newer than what another one shows.
+        self._ranges = {
+            key: OffsetRange(max(start, log.start), log.end)
+            for key, start in vector.items()
+            for log in [reader.log_range(key)]
+            if max(start, log.start) < log.end
+        }
+        self.position: int | None = None
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Give the changes that the messages make, as ``ChangeReader`` does."""
+        for key, offsets in self._ranges.items():
+            changes = self._changes.reader_of(key, PositionedChanges)
+            for chunk in self._reader.read(key, offsets.start, offsets.end):
+                yield from changes.read(chunk)
+            assert isinstance(changes.distribution, PositionedChanges)
+            positions = [self.position, changes.distribution.position]
+            self.position = max((it for it in positions if it is not None), default=None)
+
+
+def open_source(
+    url: str, password: str | None, statement_seconds: float
+) -> AbstractContextManager[Callable[[SourceName], PostgreSqlSource]]:
+    """Connect to the database that rows come from; see ``open_postgresql``."""
+    from secor.adapters.postgresql import open_postgresql
+
+    return open_postgresql(url, password, statement_seconds)
 
 
 def sendable(table: Table) -> Table:

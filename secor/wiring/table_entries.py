@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 from secor.adapters.kafka import KafkaReader
 from secor.archive.objects import Archive
@@ -20,7 +21,32 @@ from secor.tables.lost_entries import FirstEntryGuard, GroupProof, ProofReader
 from secor.tables.overview import tables_of_group
 from secor.tables.staging import Staging
 from secor.wiring.table_catalogs import open_tables
-from secor.wiring.table_names import fixed_tables, has_unknown_namespaces, namespaces_of
+
+_PLACE = "{}"
+"""Stands for a field in a template."""
+
+
+def fixed_tables(config: Config) -> list[str]:
+    """Return the tables that a configuration names as they are."""
+    return [route.table for route in config.tables if "{" not in route.table]
+
+
+def namespaces_of(config: Config) -> set[str]:
+    """Return the namespaces of tables whose names are made from messages."""
+    return {space for space in _namespaces(config) if space and _PLACE not in space}
+
+
+def has_unknown_namespaces(config: Config) -> bool:
+    """Tell whether messages also name the namespaces of tables."""
+    return any(not space or _PLACE in space for space in _namespaces(config))
+
+
+def _namespaces(config: Config) -> Iterator[str]:
+    """Give the namespaces of the templates, each of their fields as ``_PLACE``."""
+    for route in config.tables:
+        if "{" in route.table:
+            yield re.sub(r"\{[^}]*\}", _PLACE, route.table).rpartition(".")[0]
+
 
 PROOF_LIFETIME = 60.0
 """Seconds; partitions that begin together share one look at the tables."""

@@ -38,7 +38,7 @@ from secor.wiring.clients import open_ledger_for_operator, open_reader, open_sto
 from secor.wiring.first_contact import ask_once, catalog_server
 from secor.wiring.hudi import open_hudi_tables
 from secor.wiring.table_catalogs import PublishingEngine, merging_catalog, open_tables
-from secor.wiring.table_names import fixed_tables, namespaces_of
+from secor.wiring.table_entries import fixed_tables, namespaces_of
 from secor.wiring.table_storage import store_of_tables
 from secor.wiring.tables import routes_of
 

@@ -12,8 +12,16 @@ import structlog
 from secor.adapters.kafka.topics import topic_pattern
 from secor.batch.plan import OutputStream, TopicPlan
 from secor.config.model import Config
-from secor.config.table_routes import TableRoute, describe_namesakes, namesakes, parts_of
-from secor.core.errors import SecorError, TableUnusable
+from secor.config.route_checks import describe_namesakes, namesakes
+from secor.config.table_routes import TableRoute, parts_of
+from secor.config.tables import Rows
+from secor.core.errors import (
+    AccessDenied,
+    OutcomeUnknown,
+    SecorError,
+    TableUnusable,
+    Unavailable,
+)
 from secor.core.model import QUARANTINE
 from secor.core.naming import quarantine_root, topic_root
 from secor.core.ports import Clock
@@ -21,24 +29,32 @@ from secor.core.retry import EndedErrors
 from secor.formats import make_format
 from secor.parsing.pipeline import Count, Pipeline
 from secor.tables.batch_manifest import BatchManifest
-from secor.tables.catalog import Catalog
+from secor.tables.catalog import Catalog, Table
 from secor.tables.distribution import TableDistribution, partition_of, stream_of_table
+from secor.tables.encodings import Encodings
 from secor.tables.freshness import RefreshThread
+from secor.tables.group_record import property_name
 from secor.tables.hudi import INSERT_KEY
 from secor.tables.library import TableLibrary
-from secor.tables.needs import Needs
+from secor.tables.needs import ColumnNotes, Needs
 from secor.tables.new_tables import new_table
 from secor.tables.plan_notes import PlanNotes
 from secor.tables.routed_offsets import RoutedOffsets
 from secor.tables.routing import Route, TableSettings
 from secor.tables.row_changes import ChangeSettings, Mode
+from secor.tables.schema_changes import TextTypes
 from secor.tables.staged_rows import changes_root
+from secor.tables.table_updates import Tell
 from secor.tables.table_version import RowSettings, TableVersion
 from secor.tables.topic_tables import Outdated, TopicTables
-from secor.wiring.parsers import filter_of, pipeline_for
+from secor.tables.unavailable_values import DEBEZIUM_DEFAULT
+from secor.wiring.parsers import filter_of, key_reader, pipeline_for
 from secor.wiring.plans import policy_of
 
-DECLARE = "make the table with schema_file if that is wrong, then 'secor quarantine replay'"
+DECLARE = (
+    "if that is wrong, make the table with schema_file (numbers: rows.numbers), then 'secor"
+    " quarantine replay'"
+)
 MOST_SHOWN = 20
 """Names of columns in one line of the log."""
 
@@ -60,11 +76,13 @@ class TablePlans:
         *,
         notes: PlanNotes | None = None,
         limited: bool = True,
+        tell: Tell | None = None,
     ) -> None:
         """Ask nobody yet.  ``topics`` gives the names of all topics of the cluster; unless
         ``limited``, any number of bad messages may go into quarantine.
 
-        Who records intents has ``notes``.
+        Who records intents has ``notes``.  ``tell`` is given the changes of tables instead of the
+        log.
         """
         self._config = config
         self._catalog = catalog
@@ -75,17 +93,44 @@ class TablePlans:
         self._clock = clock
         self._notes = notes
         self._limited = limited
+        self._tell = self._log_change if tell is None else tell
         self._log = structlog.get_logger("secor.tables")
         self._lock = threading.Lock()
         self._topics: dict[str, TopicTables] = {}
+        self._warned_of: set[str] = set()
+        """Tables that have rows under a name of earlier versions."""
+        self._planned: set[str] = set()
+        """Topics of which no note says any more that they have no plan."""
 
     def __call__(self, topic: str, fingerprint: str | None) -> TopicPlan:
-        """Return the plan of a topic."""
-        with self._lock:  # two of one topic would not know each other's needs
-            tables = self._topics.get(topic)
-            if tables is None:
-                tables = self._topics[topic] = self._tables_of(topic)
-        return tables.plan(fingerprint)
+        """Return the plan of a topic.  Why it has none is noted, for the commands."""
+        try:
+            with self._lock:  # two of one topic would not know each other's needs
+                tables = self._topics.get(topic)
+                if tables is None:
+                    tables = self._topics[topic] = self._tables_of(topic)
+            plan = tables.plan(fingerprint)
+        except TableUnusable as error:
+            self._note_stop(topic, str(error))
+            raise
+        self._note_stop(topic, None)
+        return plan
+
+    def _note_stop(self, topic: str, why: str | None) -> None:
+        """Note why a topic has no plan, or that it has one; a store that fails hides nothing."""
+        if self._notes is None or (why is None and topic in self._planned):
+            return
+        try:
+            if why is None:
+                self._planned.add(topic)
+                self._notes.clear_stops(topic)
+            else:
+                self._planned.discard(topic)
+                self._notes.note_stop(topic, why)
+        except (OutcomeUnknown, Unavailable):
+            self._planned.discard(topic)
+        except AccessDenied:
+            pass  # nor will it be allowed the next time
 
     def refreshing(self) -> RefreshThread:
         """Begin to look for changes that others make."""
@@ -124,6 +169,25 @@ class TablePlans:
             self._tell,
             self._clock,
             self._notes,
+            tell_earlier=self._warn_of_earlier,
+        )
+
+    def _warn_of_earlier(self, name: str, earlier: Table) -> None:
+        """Warn, unless ``rows.names`` is set, of a table that has gone on under another name."""
+        group = self._config.group.name
+        if (
+            self._config.source("rows.names") != "default"
+            or name in self._warned_of
+            or property_name(group, "vector") not in earlier.properties
+        ):
+            return
+        self._warned_of.add(name)
+        self._log.warning(
+            "table_named_anew",
+            table=name,
+            earlier=earlier.identifier,
+            remedy='to go on with the earlier table, set rows.names = "replace" and delete the new'
+            ' one; to have both, set rows.names = "escape", which ends this warning',
         )
 
     def _check_name(self, topic: str) -> None:
@@ -137,13 +201,20 @@ class TablePlans:
             if topic in names:
                 raise TableUnusable(describe_namesakes(table, names))
 
-    def _tell(
-        self, table: str, schema_id: int, columns: Sequence[str], outvoted: Sequence[str]
+    def _log_change(
+        self, table: str, schema_id: int, columns: Sequence[str], notes: ColumnNotes
     ) -> None:
-        changed = {"table": table, "schema": schema_id, "columns": _first(columns)}
-        if outvoted:
-            quarantined = _first(outvoted)
-            self._log.warning("table_changed", **changed, quarantined=quarantined, remedy=DECLARE)
+        changed: dict[str, object] = {
+            "table": table,
+            "schema": schema_id,
+            "columns": _first(columns),
+        }
+        if notes.mixed:
+            changed["text"] = _first(notes.mixed)
+        if notes.outvoted:
+            changed["quarantined"] = _first(notes.outvoted)
+        if notes.outvoted or notes.mixed:
+            self._log.warning("table_changed", **changed, remedy=DECLARE)
         else:
             self._log.info("table_changed", **changed)
 
@@ -175,7 +246,12 @@ def table_plan(
     output = settings.output
     root = topic_root(output.prefix, topic)
     skip = config.rows.unrouted == "skip"
-    distribution = TableDistribution(routes, versions, needs, skip_unrouted=skip, outdated=outdated)
+    keys = None
+    if any(route.deletes_rows for route in routes):
+        keys = key_reader(settings.parser)
+    distribution = TableDistribution(
+        routes, versions, needs, skip_unrouted=skip, keys=keys, outdated=outdated
+    )
     quarantine = make_format("sequencefile")
     streams = {QUARANTINE: OutputStream(quarantine_root(root), quarantine)}
     for name, version in versions.items():
@@ -218,7 +294,7 @@ def _stream(version: TableVersion) -> OutputStream:
 
 def routes_of(config: Config, topic: str) -> list[Route]:
     """Return the routes that messages of a topic may take, in the order of the configuration."""
-    return [route_of(table) for table in config.tables if table.takes(topic)]
+    return [route_of(table, config.rows) for table in config.tables if table.takes(topic)]
 
 
 def routing_parser(config: Config, topic: str) -> tuple[Pipeline, RoutedOffsets]:
@@ -232,13 +308,14 @@ def routing_parser(config: Config, topic: str) -> tuple[Pipeline, RoutedOffsets]
     return pipeline_for(parser, typed=True, distribution=routed, limited=False), routed
 
 
-def route_of(table: TableRoute) -> Route:
+def route_of(table: TableRoute, rows: Rows | None = None) -> Route:
     """Return a route of the configuration."""
     selector = None
     if table.field is not None:
         selector = filter_of(
             table.field, table.equals, table.one_of, table.matches, negated=table.negated
         )
+    rows = Rows() if rows is None else rows
     mode: Mode = table.mode
     if table.format == "hudi" and mode == "append":
         mode = "insert"
@@ -246,6 +323,9 @@ def route_of(table: TableRoute) -> Route:
         auto_create=table.auto_create,
         evolve=table.evolve,
         optional_columns=table.optional_columns,
+        names=rows.names,
+        numbers=rows.numbers,
+        any_text=rows.text_columns == "any",
         partition_by=table.partition_by,
         schema_file=table.schema_file,
         location=table.location,
@@ -256,9 +336,41 @@ def route_of(table: TableRoute) -> Route:
             operation_field=table.operation_field,
             upserts=table.upserts,
             deletes=table.deletes,
+            unavailable_value=_unavailable_value(table),
+            truncate=table.truncate,
+            keep_deletes=table.keep_deletes,
         ),
+        text_types=_text_types(table),
+        encodings=_encodings(table),
+        units=table.units,
     )
     return Route(tuple(parts_of(table.table)), settings, selector)
+
+
+def _text_types(table: TableRoute) -> TextTypes:
+    """Return the types that the engine which writes a table cannot read."""
+    if table.format == "hudi":
+        return frozenset({"time", "uuid"})
+    return frozenset() if table.mode == "append" else frozenset({"time"})
+
+
+def _encodings(table: TableRoute) -> Encodings | None:
+    if table.encodings is None:
+        return None
+    return Encodings(
+        table.decimal_handling_mode,
+        table.time_precision_mode,
+        table.binary_handling_mode,
+        table.time_units,
+    )
+
+
+def _unavailable_value(table: TableRoute) -> str:
+    """Return the placeholder; Debezium's own for its envelopes, none else, unless one is named."""
+    if table.unavailable_value is not None:
+        return table.unavailable_value
+    envelopes = table.mode == "cdc" and table.operation_field is None
+    return DEBEZIUM_DEFAULT if envelopes else ""
 
 
 def check_new_table(table: TableRoute) -> None:
@@ -277,11 +389,13 @@ def row_settings(config: Config) -> RowSettings:
     return RowSettings(
         extra_fields=rows.extra_fields,
         case_sensitive=rows.case_sensitive,
+        any_text=rows.text_columns == "any",
         metadata_columns=_metadata_columns(config),
         row_group_rows=rows.row_group_rows,
         stripe_rows=rows.stripe_rows,
         block_rows=rows.block_rows,
         changes_root=changes_root(config.output.prefix),
+        group=config.group.name,
     )
 
 

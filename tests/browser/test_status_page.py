@@ -22,7 +22,7 @@ Tab = Callable[[tuple[int, int]], Page]
 PHONE = (390, 844)
 SIZES = [pytest.param((1280, 900), id="desktop"), pytest.param(PHONE, id="phone")]
 ROWS = """
-Object.fromEntries([...document.querySelectorAll("tbody")].map(body => [body.id,
+Object.fromEntries([...document.querySelectorAll("tbody[id]")].map(body => [body.id,
   Object.fromEntries([...body.querySelectorAll("td[data-name]")].map(
     cell => [cell.dataset.name, cell.innerText]))]))
 """

@@ -12,9 +12,9 @@ import pyarrow as pa
 from secor.adapters.iceberg.catalog import open_catalog
 from secor.adapters.iceberg.commits import IcebergCatalog
 from secor.sandbox.catalogs import IcebergRestServer, PostgreSqlServer
-from secor.sandbox.ports import free_port
 from secor.sandbox.process import Server
 from secor.sandbox.sandbox import quiet
+from secor.sandbox.state import free_port
 from secor.tables.catalog import NewTable, Table
 from tests.unit.adapters.iceberg_tables import SCHEMA
 

@@ -16,7 +16,7 @@ from crc32c import crc32c
 
 from secor.config.load import load
 from secor.config.model import Config
-from secor.sandbox.ports import free_port
+from secor.sandbox.state import free_port
 from secor.tables.catalog import NewTable, Outcome, TableCommit
 from secor.tables.manifest import DataFile, Statistics, TableFiles
 from secor.wiring.clients import open_store

@@ -5,6 +5,7 @@ Those that this machine cannot run are left out; the head of the run's output sa
 
 from __future__ import annotations
 
+import hashlib
 import io
 import uuid
 from collections.abc import Callable, Iterator
@@ -22,8 +23,8 @@ from secor.adapters.s3 import S3Store
 from secor.core.errors import AlreadyExists, NotFound, RestartPartition, Unavailable
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import put_bytes, read_bytes
-from secor.sandbox.ports import free_port
 from secor.sandbox.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, VersityServer
+from secor.sandbox.state import free_port
 from tests import emulators
 from tests.fakes.gcs_server import TOKEN, gcs_server
 from tests.fakes.store import FakeStore
@@ -111,7 +112,9 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CloudStore]:
     server.stop()
 
 
-def s3_at(endpoint_url: str, *, conditional: bool = True) -> Iterator[S3Store]:
+def s3_at(
+    endpoint_url: str, *, conditional: bool = True, sha256: bool = False
+) -> Iterator[S3Store]:
     store = S3Store(
         BUCKET,
         endpoint_url=endpoint_url,
@@ -122,6 +125,7 @@ def s3_at(endpoint_url: str, *, conditional: bool = True) -> Iterator[S3Store]:
         conditional_puts=conditional,
         part_size=5 * MIB,
         multipart_threshold=6 * MIB,
+        sha256=sha256,
     )
     yield store
     store.close()
@@ -174,6 +178,22 @@ def test_metadata_comes_back_with_the_head(store: ObjectStore, write: Write, roo
     put(store, f"{root}/a", write(b"x"))
     found = store.head(f"{root}/a")
     assert (found.key, found.size, found.metadata) == (f"{root}/a", 1, METADATA)
+
+
+def test_the_sha256_is_in_the_metadata_of_small_and_large_objects(
+    sandbox: Sandbox, write: Write, root: str, tmp_path: Path
+) -> None:
+    stores: list[ObjectStore] = [
+        *s3_at(sandbox.s3.endpoint_url, sha256=True),
+        LocalStore(tmp_path / "bucket", sha256=True),
+    ]
+    for hashing in stores:
+        for size in (1, 3 * MIB, 7 * MIB):
+            content = bytes(size)
+            put(hashing, f"{root}/{size}", write(content))
+            recorded = hashlib.sha256(content).hexdigest()
+            metadata = hashing.head(f"{root}/{size}").metadata
+            assert metadata == {**METADATA, "sha256": recorded}
 
 
 def test_large_objects_have_their_metadata_too(store: ObjectStore, write: Write, root: str) -> None:

@@ -28,7 +28,7 @@ from secor.core.errors import (
 from secor.core.model import Entry, Intent, TopicPartition
 from secor.core.ports import Lease
 from secor.sandbox import Sandbox
-from secor.sandbox.ports import free_port
+from secor.sandbox.state import free_port
 from secor.sandbox.zookeeper import ZooKeeperServer
 from tests.contracts.kafka_group import PATIENCE
 from tests.contracts.ledgers import ZooKeeperLedgers, client_of, cut, eventually

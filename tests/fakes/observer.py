@@ -17,6 +17,9 @@ class SilentObserver:
     def quarantined(self, topic_partition: TopicPartition, stage: str, messages: int) -> None:
         """Nothing."""
 
+    def other_events(self, topic_partition: TopicPartition, kind: str, messages: int) -> None:
+        """Nothing."""
+
     def filtered(self, topic_partition: TopicPartition, messages: int) -> None:
         """Nothing."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 
 class Registry:
@@ -28,6 +28,9 @@ class Registry:
         self.url = ""
         self.delay = 0.0
         self.redirect: str | None = None
+        self.deleted: set[tuple[str, int]] = set()
+        self.compatibility: dict[str, str] = {"": "BACKWARD"}
+        self.query: dict[str, list[str]] = {}
 
     def register(
         self,
@@ -68,6 +71,12 @@ class Registry:
     def _found(self, parts: list[str]) -> tuple[int, Any]:
         if parts[0] in ("ids", "groups"):
             return self._of_apicurio(parts)
+        if parts == ["schemas"]:
+            return 200, self._listed()
+        if parts[0] == "config":
+            level = self.compatibility.get(parts[1] if len(parts) > 1 else "")
+            unknown = {"error_code": 40408, "message": "Subject does not have a configuration"}
+            return (200, {"compatibilityLevel": level}) if level else (404, unknown)
         if parts[:2] == ["schemas", "ids"]:
             found = self.schemas.get(int(parts[2]))
             return (200, found) if found else (404, {"error_code": 40403, "message": "not found"})
@@ -78,6 +87,12 @@ class Registry:
             found = self.subjects.get((parts[1], int(parts[3])))
             return (200, found) if found else (404, {"error_code": 40401, "message": "not found"})
         return 404, {"message": "no such resource"}
+
+    def _listed(self) -> list[dict[str, Any]]:
+        deleted = self.query["deleted"] == ["true"]
+        known = [it for it in sorted(self.subjects) if deleted or it not in self.deleted]
+        begin, limit = int(self.query["offset"][0]), int(self.query["limit"][0])
+        return [self.subjects[it] for it in known[begin : begin + limit]]
 
     def _of_apicurio(self, parts: list[str]) -> tuple[int, Any]:
         """Answer as Apicurio's own interface does; artifacts are the subjects."""
@@ -112,6 +127,7 @@ def running_registry(tls: ssl.SSLContext | None = None) -> Iterator[Registry]:
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
+            registry.query = parse_qs(self.path.partition("?")[2])
             status, body = registry.answer(
                 self.path.partition("?")[0], self.headers.get("Authorization")
             )

@@ -12,6 +12,7 @@ import pyarrow as pa
 from secor.core.errors import AlreadyExists, FilesRefused, NotFound, Unavailable
 from secor.tables.catalog import (
     MAIN,
+    NO_PROPERTIES,
     STAGED_WRITES,
     CommitResult,
     NewTable,
@@ -242,7 +243,12 @@ class FakeCatalog:
             raise AlreadyExists(identifier)
         return self.server.make(identifier).describe()
 
-    def update_schema(self, table: Table, changes: Sequence[SchemaChange]) -> Table:
+    def update_schema(
+        self,
+        table: Table,
+        changes: Sequence[SchemaChange],
+        properties: Mapping[str, str] = NO_PROPERTIES,
+    ) -> Table:
         raise NotImplementedError("no test of the coordinator changes a schema")
 
     def stage(self, merge: Merge) -> Merged:

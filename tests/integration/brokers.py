@@ -9,8 +9,8 @@ from pathlib import Path
 
 from secor.sandbox import Sandbox
 from secor.sandbox.kafka import KafkaServer, new_id
-from secor.sandbox.ports import free_port
 from secor.sandbox.process import Server
+from secor.sandbox.state import free_port
 
 NODE_ID = 2
 REPLICATED = {

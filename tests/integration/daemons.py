@@ -22,7 +22,7 @@ from secor.config.load import load
 from secor.core.errors import Unavailable
 from secor.core.model import TopicPartition
 from secor.sandbox import Sandbox
-from secor.sandbox.configuration import Settings, configuration
+from secor.sandbox.first_steps import Settings, configuration
 from secor.wiring.clients import open_ledger_for_operator
 
 PATIENCE = 300.0

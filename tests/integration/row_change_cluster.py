@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from secor.java.runtime import spark_java_home
-from secor.sandbox.ports import free_port
+from secor.sandbox.state import free_port
 from tests.integration.row_change_steps import ROOT, Committer, Scene, scene_of, wait_until
 from tests.spark.cluster import Cluster, cluster_in
 

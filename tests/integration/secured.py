@@ -20,8 +20,7 @@ from kafka.admin import (
 )
 
 from secor.sandbox import Sandbox
-from secor.sandbox.ports import free_port
-from secor.sandbox.state import SERVICES, TICK, Plan, new_plan, save_plan
+from secor.sandbox.state import SERVICES, TICK, Plan, free_port, new_plan, save_plan
 from tests.certificates import PASSWORD, Authority
 
 USER, HUSH = "secor", "geheim, = und \u00fc"

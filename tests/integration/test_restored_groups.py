@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
+from confluent_kafka import TopicPartition as Partition
+from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as ClientPartition
 from kafka.admin import NewTopic
 
 from secor.adapters.local import LocalStore
 from secor.config.load import load
+from secor.core.clock import SystemClock
 from secor.core.model import OffsetRange, TopicPartition
 from secor.formats import make_format
 from secor.sandbox import Sandbox
+from secor.service.metrics import Metrics
+from secor.service.monitoring.kept_cluster import KeptClusterBoard
+from secor.wiring.cluster_keeper import ClusterLooker
 from secor.wiring.topic_keeper import keep_topics
 from tests.fakes.archive import Shelf, messages
 from tests.integration.daemons import run_secor, wait_until, write_config
@@ -38,6 +45,7 @@ def test_a_topic_comes_back_with_its_settings_and_its_groups_go_on(
     with closing(KafkaAdminClient(bootstrap_servers=sandbox.kafka)) as admin:
         settings = {"cleanup.policy": "compact", "max.message.bytes": "2000000"}
         admin.create_topics([NewTopic(TOPIC, 3, 1, topic_configs=settings)])
+        commit(sandbox, Partition(TOPIC, 0, 777), Partition(TOPIC, 1, 1000))
         keep(sandbox, tmp_path, bucket)
         admin.delete_topics([TOPIC])
     job = write_job(tmp_path, sandbox, bucket)
@@ -60,17 +68,52 @@ def test_a_topic_comes_back_with_its_settings_and_its_groups_go_on(
     groups_go_on(sandbox, tmp_path, job)
 
 
+def commit(sandbox: Sandbox, *places: Partition) -> None:
+    admin = AdminClient({"bootstrap.servers": sandbox.kafka})
+
+    def is_done() -> bool:
+        # The coordinator of a new cluster may still be loading: it says so by partition.
+        asked = admin.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions("shop", list(places))], request_timeout=30
+        )
+        return all(it.error is None for it in asked["shop"].result(timeout=30).topic_partitions)
+
+    wait_until(is_done, "the offsets to be committed")
+
+
 def keep(sandbox: Sandbox, folder: Path, bucket: Path) -> None:
-    """Let a backup group look at its topics once."""
-    config = write_config(
+    """Let a backup group look at its topics and at the cluster once."""
+    path = write_config(
         folder,
         sandbox,
         group="keeper",
         topic=TOPIC,
         ledger="kafka",
-        settings={"output": {"prefix": "backup"}},
+        settings={
+            "output": {"prefix": "backup"},
+            "store": {"kind": "local"},
+            "store.local": {"directory": str(bucket)},
+        },
     )
-    keep_topics(load(config, {}), LocalStore(bucket), {})
+    config, store, clock = load(path, {}), LocalStore(bucket), SystemClock()
+    keep_topics(config, store, {})
+    board = KeptClusterBoard(Metrics(), clock)
+    looker = ClusterLooker(config, store, board, clock)
+    looker.look({TopicPartition(TOPIC, 0)}, threading.Event())
+    assert [(it["kind"], it["error"]) for it in board.rows()] == [
+        ("acls", None),
+        ("groups", None),
+        ("quotas", None),
+    ]
+    listed = run_secor("ls", str(path))
+    assert "kept of the cluster" in listed.stdout, listed.stderr
+    printed = map(json.loads, run_secor("cat", "--groups", str(path)).stdout.splitlines())
+    kept = {(it["partition"], it["offset"]) for it in printed if it["topic"] == TOPIC}
+    judge = AdminClient({"bootstrap.servers": sandbox.kafka})
+    asked = judge.list_consumer_group_offsets([ConsumerGroupTopicPartitions("shop")])
+    places = asked["shop"].result(timeout=30).topic_partitions
+    committed = {(it.partition, it.offset) for it in places if it.topic == TOPIC}
+    assert kept == committed == {(0, 777), (1, 1000)}
 
 
 def write_job(folder: Path, sandbox: Sandbox, bucket: Path) -> Path:
@@ -110,9 +153,7 @@ def foreign_record_is_told_and_changes_nothing(sandbox: Sandbox, job: Path) -> N
 
 
 def groups_go_on(sandbox: Sandbox, folder: Path, job: Path) -> None:
-    saved = folder / "groups.csv"
-    saved.write_text(f"shop,{TOPIC},0,777\nshop,{TOPIC},1,1000\n")
-    arguments = ("restore", "groups", str(job), "--from", str(saved))
+    arguments = ("restore", "groups", str(job), "shop")
     own = run_secor("restore", "groups", str(job), "--from", str(job.with_name("keeper.toml")))
     assert own.returncode == 2, "the brokers forgot the offsets with the topic"
     with running_group(sandbox, "shop"):
@@ -143,8 +184,9 @@ def groups_go_on(sandbox: Sandbox, folder: Path, job: Path) -> None:
         # Behind the last message is only its transaction's marker.
         assert reader.committed(last) == reader.end_offsets([last])[last] - 1
     # What the group has committed since is not set back.
+    saved = folder / "groups.csv"
     saved.write_text(f"shop,{TOPIC},0,10\n")
-    stays = run_secor(*arguments, "--apply")
+    stays = run_secor(*arguments, "--from", str(saved), "--apply")
     assert stays.returncode == 5
     assert "has committed other offsets" in stays.stdout
 

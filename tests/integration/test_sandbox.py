@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 
 from secor.core.errors import Unavailable
 from secor.sandbox import Sandbox
-from secor.sandbox.ports import free_port
+from secor.sandbox.state import free_port
 
 
 def secor(*arguments: str, code: int = 0) -> str:

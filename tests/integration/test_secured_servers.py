@@ -12,11 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import admin as judges
 from kafka.admin import ACLOperation, ResourceType
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
 from secor.adapters.kafka import KafkaReader
+from secor.adapters.kafka.cluster_admin import (
+    Quota,
+    create_access_rules,
+    read_access_rules,
+    read_quotas,
+    set_quotas,
+)
 from secor.adapters.zookeeper.options import Options
 from secor.adapters.zookeeper.session import Session
 from secor.cli.main import run
@@ -24,9 +32,9 @@ from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import AccessDenied, ConfigurationError, Unavailable
 from secor.core.model import TopicPartition
-from secor.sandbox.ports import free_port
+from secor.sandbox.state import free_port
 from secor.wiring.clients import kafka_options, open_ledger_for_operator, open_reader
-from secor.wiring.control_access import check_control_topic, check_election
+from secor.wiring.table_coordination import check_control_topic, check_election
 from tests.contracts.kafka_group import Broker
 from tests.integration import restore_rights, secured, tokens_for_tests
 from tests.integration.daemons import (
@@ -440,3 +448,42 @@ def test_a_table_group_names_each_right_at_its_control_topic_that_is_missing(
     assert f"allow this user Read on the group {CONTROL}" in refused("elects", check_election)
     without.send(signal.SIGTERM)
     assert without.wait() == 0
+
+
+def test_a_backup_keeps_acls_and_quotas_that_it_may_see(servers: Secured) -> None:
+    kafka = {"bootstrap_servers": servers.sandbox.kafka}
+    secured.allow(servers.sandbox, "keeper", [(ResourceType.GROUP, "kept", ACLOperation.DESCRIBE)])
+    quota = Quota((("client-id", None), ("user", "keeper")), {"producer_byte_rate": 4096.0})
+    assert set_quotas(kafka, [quota]) == []
+    assert quota in read_quotas(kafka)
+    rules = read_access_rules(kafka)
+    everything = judges.AclBindingFilter(
+        judges.ResourceType.ANY,
+        None,
+        judges.ResourcePatternType.ANY,
+        None,
+        None,
+        judges.AclOperation.ANY,
+        judges.AclPermissionType.ANY,
+    )
+    judge = judges.AdminClient({"bootstrap.servers": servers.sandbox.kafka})
+    bindings = judge.describe_acls(everything).result(timeout=30)
+    assert len(rules) == len(bindings)
+    assert {(it.name, it.principal, it.operation) for it in rules} == {
+        (it.name, it.principal, it.operation.name) for it in bindings
+    }
+    assert create_access_rules(kafka, rules) == []
+    assert read_access_rules(kafka) == rules
+    secured.add_user(servers.sandbox, "stranger", HUSH)
+    stranger = {
+        "bootstrap_servers": servers.sasl,
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "stranger",
+        "sasl_plain_password": HUSH,
+        "ssl_cafile": servers.ca,
+    }
+    with pytest.raises(AccessDenied, match="Describe on the cluster"):
+        read_access_rules(stranger)
+    with pytest.raises(AccessDenied, match="DescribeConfigs on the cluster"):
+        read_quotas(stranger)

@@ -165,12 +165,16 @@ def test_a_coordinator_alone_and_the_commands(
     create_topic(sandbox, topic, PARTITIONS)
     config = config_of(tmp_path, sandbox, topic, "zookeeper", "kafka", coordinator="alone")
     produce_rows(sandbox, topic, range(900))
+    tried = run_secor("parser", "try", str(config), "--from-topic", topic, "--json")
+    assert tried.returncode == 0, tried.stderr
+    assert not (tmp_path / "catalog.db").exists()
     worker = start(config, tmp_path / "worker")
     wait_until(lambda: '"event": "committed"' in worker.text(), "something is staged")
     asked = run_secor("tables", "commit", str(config))
     assert asked.returncode == 0, asked.stdout + asked.stderr
     wait_until(lambda: _commit(config, topic), "all rows by secor tables commit")
     assert_once(config, topic, 900)
+    assert_as_tried(config, f"logs.{topic}", tried.stdout)
     status = run_secor("tables", "status", str(config), "--json")
     assert status.returncode == 0, status.stderr
     seen = json.loads(status.stdout)
@@ -179,6 +183,11 @@ def test_a_coordinator_alone_and_the_commands(
     shown = run_secor("tables", "show", str(config), f"logs.{topic}")
     assert shown.returncode == 0
     assert "next offset" in shown.stdout
+    explained = run_secor("tables", "explain", str(config), f"logs.{topic}", "--json")
+    assert explained.returncode == 0, explained.stderr
+    [made] = json.loads(explained.stdout)["columns"][0]["steps"]
+    assert (made["path"], made["step"], made["first"]["topic"]) == ("id", "made", topic)
+    assert made["seen"].endswith(" numbers")
     again = run_secor("tables", "replay", str(config), f"logs.{topic}")
     assert again.returncode == 2
     assert "was not rolled back" in again.stderr
@@ -189,6 +198,30 @@ def test_a_coordinator_alone_and_the_commands(
     assert nothing.returncode == 0
     assert "nothing is to be settled" in nothing.stdout
     take_turns(sandbox, config, topic, [start(config, tmp_path / name, RUN) for name in "ab"])
+
+
+def assert_as_tried(config: Path, table: str, shown: str) -> None:
+    """The rows and columns that ``secor parser try`` showed are those of the table."""
+    rows = read(config, table)
+    assert rows is not None
+    lines = [json.loads(line) for line in shown.splitlines()]
+    tried = [
+        {name: it for name, it in row["values"].items() if name != "_timestamp"}
+        for line in lines
+        for row in line.get("rows", ())
+        if row["table"] == table
+    ]
+    stored = [
+        {name: it for name, it in row.items() if name != "_timestamp" and it is not None}
+        for row in rows.to_pylist()
+    ]
+    assert sorted(tried, key=lambda row: int(row["id"])) == sorted(
+        stored, key=lambda row: row["id"]
+    )
+    [columns] = [line["columns"] for line in lines if line.get("table") == table]
+    schema = open_tables(load(config, {}))[0].library.load_table(table).schema()
+    shown_columns = {it["name"]: it["type"] for it in columns}
+    assert shown_columns == {it.name: str(it.field_type) for it in schema.fields}
 
 
 def take_turns(sandbox: Sandbox, config: Path, topic: str, both: list[Daemon]) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from secor.sandbox import Sandbox
 from secor.sandbox.catalogs import IcebergRestServer
-from secor.sandbox.ports import free_port
 from secor.sandbox.sandbox import quiet
+from secor.sandbox.state import free_port
 from tests.integration.daemons import (
     Start,
     create_topic,

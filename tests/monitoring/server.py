@@ -13,9 +13,9 @@ from urllib.request import urlopen
 
 import yaml
 
-from secor.sandbox.ports import free_port
 from secor.sandbox.process import Server
 from secor.sandbox.sandbox import quiet
+from secor.sandbox.state import free_port
 from tests.programs import program
 
 PATIENCE = 60.0

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 from kafka import KafkaProducer
 
-from secor.sandbox.ports import free_port
+from secor.sandbox.state import free_port
 from tests.contracts.kafka_group import Broker
 from tests.integration.daemons import (
     Daemon,

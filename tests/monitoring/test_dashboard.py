@@ -15,7 +15,7 @@ import pytest
 from kafka import KafkaProducer
 
 from secor.sandbox import Sandbox
-from secor.service.monitoring.last_run import BACKFILL, FINALIZE
+from secor.service.monitoring.last_run import BACKFILL, COMPACT, EXPIRE, FINALIZE
 from tests.integration.daemons import Daemon, Start, create_topic, daemons, wait_until, write_config
 from tests.monitoring.dashboard import Query, queries
 from tests.monitoring.server import Prometheus
@@ -79,6 +79,7 @@ ABSENT_WHILE_WELL = {
     "secor_fetch_restarts_total",
     "secor_text_losses_total",
     "secor_undeclared_values_total",
+    "secor_other_events_total",
     "secor_future_timestamps_total",
     "secor_table_conflicts_total",
     "secor_table_unknown_total",
@@ -86,7 +87,7 @@ ABSENT_WHILE_WELL = {
     "secor_staged_oldest_timestamp_seconds",
     "secor_restore_failing",
     "secor_restore_errors_total",
-    *(it.name for it in (*FINALIZE, *BACKFILL)),
+    *(it.name for it in (*FINALIZE, *COMPACT, *BACKFILL, *EXPIRE)),
 }
 QUERIES = queries()
 

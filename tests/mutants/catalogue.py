@@ -35,6 +35,11 @@ STATE_TESTS = ("tests/simulation/test_partition_states.py", "tests/unit/consume/
 STORE_TESTS = ("tests/unit/adapters/test_local_store.py", "tests/contracts/test_store.py")
 
 
+REWRITING_TESTS = ("tests/unit/archive/test_rewrite.py",)
+REWRITING = "secor/archive/rewrite/carrying_out.py"
+REWRITE_TESTS = ("tests/simulation/test_rewrites.py", "tests/unit/archive/test_superseded.py")
+ARCHIVE = "secor/archive/objects.py"
+CURSOR = "secor/spark/cursor.py"
 UPLOADER = "secor/commit/uploader.py"
 LEASE_PROOF = "secor/commit/lease_proof.py"
 SUPERSEDING = "secor/commit/superseding.py"
@@ -42,7 +47,7 @@ RECOVERY = "secor/commit/recovery.py"
 POSITIONING = "secor/consume/positioning.py"
 RECONCILE = "secor/commit/reconcile.py"
 CONSUMER = "secor/consume/consumer.py"
-ASSIGNMENT = "secor/consume/assignment.py"
+ASSIGNMENT = "secor/consume/lifecycle.py"
 LIFECYCLE = "secor/consume/lifecycle.py"
 STATES = "secor/consume/partition_states.py"
 BATCH = "secor/batch/batch.py"
@@ -54,6 +59,66 @@ RELOCATION = "secor/archive/repair/relocation.py"
 ZOOKEEPER_WRITES = "secor/adapters/zookeeper/writes.py"
 
 MUTANTS = (
+    Mutant(
+        "superseded ranges are read again",
+        ARCHIVE,
+        "    return [archived for archived in listed if archived.key not in hidden]\n",
+        "    return listed\n",
+        REWRITE_TESTS,
+    ),
+    Mutant(
+        "a rewritten range counts before all its places have a new object",
+        ARCHIVE,
+        "            counts = {name.place for name in old} <= {name.place for name in new}\n",
+        "            counts = bool(new)\n",
+        REWRITE_TESTS,
+    ),
+    Mutant(
+        "joined objects are put before they are compared",
+        REWRITING,
+        "        self._compare(new, local)\n",
+        "",
+        REWRITING_TESTS,
+    ),
+    Mutant(
+        "each run carries out a plan of its own",
+        REWRITING,
+        "                plan = self._read(number)  # what was put first holds\n",
+        "",
+        REWRITING_TESTS,
+    ),
+    Mutant(
+        "old objects are deleted before all new ones are put",
+        REWRITING,
+        "        self._put_all(number, [new for new in part.objects if not self._is_there(new)])\n",
+        """        for new in part.objects:
+            self._put_all(number, [] if self._is_there(new) else [new])
+            for key in new.inputs:
+                self.archive.store.delete(key)
+""",
+        REWRITING_TESTS,
+    ),
+    Mutant(
+        "the newest batch is joined, too",
+        "secor/archive/rewrite/planning.py",
+        "            or batch.range == newest[batch.generation]\n",
+        "",
+        REWRITING_TESTS,
+    ),
+    Mutant(
+        "a stream reads all of a rewritten object",
+        CURSOR,
+        "    low = max(whole.start, _reached(start, archived, whole))\n",
+        "    low = whole.start\n",
+        REWRITE_TESTS,
+    ),
+    Mutant(
+        "a stream takes an open batch for one that it has not given",
+        CURSOR,
+        "    return reached\n",
+        '    return position["settled"]\n',
+        REWRITE_TESTS,
+    ),
     Mutant(
         "the intent is not written before the puts",
         LEASE_PROOF,
@@ -197,7 +262,7 @@ MUTANTS = (
     Mutant(
         "how objects are named is not in the fingerprint",
         "secor/batch/plan.py",
-        "        return _digest((*self._settings, NAMING))\n",
+        "        return _digest((*self._settings, self._naming))\n",
         "        return _digest(self._settings)\n",
         ("tests/unit/batch/test_batch.py",),
     ),
@@ -515,13 +580,13 @@ MUTANTS = (
     ),
     Mutant(
         "pressure cuts a batch that follows an intent",
-        "secor/consume/loads.py",
+        "secor/consume/partition_status.py",
         "    may_seal = partition.states.may_seal and batch.end is None and not batch.empty\n",
         "    may_seal = partition.states.may_seal and not batch.empty\n",
     ),
     Mutant(
         "a partition whose open batch has messages is left alone as if it were at rest",
-        "secor/consume/loads.py",
+        "secor/consume/partition_status.py",
         "        and batch.next_offset == batch.start\n",
         "",
     ),
@@ -533,7 +598,7 @@ MUTANTS = (
     ),
     Mutant(
         "a batch whose upload is to be tried again gets no turn for it",
-        "secor/consume/loads.py",
+        "secor/consume/partition_status.py",
         "        or states.uploading is Uploading.BACKING_OFF\n",
         "",
     ),
@@ -786,6 +851,22 @@ MUTANTS = (
         "        self.calls.append(call)\n",
         "",
         ("tests/simulation/test_every_crash_point.py",),
+    ),
+    Mutant(
+        "the beginning is agreed after the objects are deleted",
+        "secor/archive/expire.py",
+        "            if log.count:\n                self.agree(log)\n"
+        "            self._delete(log, progress)\n",
+        "            self._delete(log, progress)\n"
+        "            if log.count:\n                self.agree(log)\n",
+        ("tests/unit/archive/test_expire.py",),
+    ),
+    Mutant(
+        "what has expired is read until it is deleted",
+        "secor/archive/beginning.py",
+        "            if from_another or not self.is_expired(archived.name):\n",
+        "            if True:\n",
+        ("tests/unit/archive/test_expire.py",),
     ),
     *RESTORE_MUTANTS,
     *TABLE_MUTANTS,

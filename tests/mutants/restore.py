@@ -218,7 +218,7 @@ RESTORE_MUTANTS = (
     ),
     Mutant(
         "restore: a dead writer may begin again",
-        "secor/restore/writer/states.py",
+        "secor/restore/writer/model.py",
         "        (State.READY, Event.BEGUN): State.IN_TRANSACTION,\n",
         """        (State.READY, Event.BEGUN): State.IN_TRANSACTION,
         (State.DEAD, Event.BEGUN): State.IN_TRANSACTION,

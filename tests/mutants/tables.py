@@ -569,7 +569,7 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "a plan below younger Hudi commits keeps Hudi from writing",
-        "secor/adapters/hudi/leftovers.py",
+        "secor/adapters/hudi/notes.py",
         "for at in timeline.writing | undone if at < newest)",
         "for at in timeline.writing if at < newest)",
         ("tests/unit/tables/test_hudi_commits.py",),
@@ -590,7 +590,7 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "an unfinished write below a completed one keeps Hudi from writing",
-        "secor/adapters/hudi/leftovers.py",
+        "secor/adapters/hudi/notes.py",
         "for at in timeline.writing | undone if at < newest)",
         "for at in undone if at < newest)",
         ("tests/unit/tables/test_hudi_commits.py",),
@@ -611,14 +611,14 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "files of a write that goes on are deleted",
-        "secor/adapters/hudi/leftovers.py",
+        "secor/adapters/hudi/notes.py",
         " | timeline.pending\n",
         "\n",
         ("tests/unit/tables/test_hudi_commits.py",),
     ),
     Mutant(
         "files of archived commits are deleted",
-        "secor/adapters/hudi/leftovers.py",
+        "secor/adapters/hudi/notes.py",
         "    if not archived:\n",
         "    if True:\n",
         ("tests/unit/tables/test_hudi_commits.py",),

@@ -10,6 +10,7 @@ CORPUS = {
     19: "two configurations, one superseded twice",
     270: "a leftover deleted after its successor had committed it",
     336: "a standing intent that was not written again",
+    437: "a number in a column that has become text",
     440: "asleep between the write that renewed a proof and its answer",
     301703: "a lock that could not be given back while its holder was cut off",
     910405: "a message with a conflict and a new field, in a schema that compaction has shaped",

@@ -65,7 +65,7 @@ GROWING: Sequence[dict[str, object] | str] = (
 BY_NAME: Mapping[str, tuple[type, ...]] = {
     "int64": (int,),
     "double": (int, float),
-    "string": (str,),
+    "string": (object,),
     "list<item: string>": (list,),
     "extension<arrow.json>": (object,),
 }

@@ -73,7 +73,8 @@ class EarlierPlan(TopicPlan):
 class Setup:
     """The configuration of one process; with ``rules`` the partition group's parser.
 
-    ``earlier`` is the version that named objects by their first message.
+    ``earlier`` is the version that named objects by their first message; with
+    ``names_of_connect`` they are named as Confluent's S3 sink names them.
     """
 
     prefix: str = "backup"
@@ -85,6 +86,7 @@ class Setup:
     upload_on_revoke: bool = False
     rules: Rules | None = None
     earlier: bool = False
+    names_of_connect: bool = False
 
     def plan(
         self, topic: str, schema: KeptSchema | None = None, propose: Propose | None = None
@@ -101,6 +103,7 @@ class Setup:
             policy=self.policy,
             upload_on_shutdown=self.upload_on_shutdown,
             upload_on_revoke=self.upload_on_revoke,
+            names_of_connect=self.names_of_connect,
         )
 
     def place(self, topic: str, schema: KeptSchema | None = None) -> Place | None:

@@ -24,9 +24,8 @@ from secor.restore.boundaries import Boundaries, Kind
 from secor.restore.model import Boundary, JobSpec, Piece, SourceExtent, SourcePartition
 from secor.restore.offsets import OffsetTable, offsets_topic, rows_of
 from secor.restore.opening import Opener
-from secor.restore.plugin_calls import RowFilter
 from secor.restore.ports import PieceReader, RestoreSource, TargetLog
-from secor.restore.routing import Routing
+from secor.restore.routing import Routing, RowFilter
 from secor.restore.task import Task, TaskSettings, Turn
 from secor.restore.writer.model import WriterLimits
 from secor.restore.writer.writer import TransactionalWriter

@@ -27,6 +27,9 @@ PARSED_SEEDS = (2, 5)
 GROWING_SEED = 5
 """Of those, the one in whose worlds messages come for which schemas have to grow."""
 
+NAMED_SEEDS = (7, 10)
+"""Of sixteen seeds, those in whose worlds a configuration names objects as Confluent's sink."""
+
 CONFIGURATIONS: tuple[Callable[[], dict[str, object]], ...] = (
     dict,
     lambda: {"log_format": PlainFormat("changed")},
@@ -70,6 +73,13 @@ def draw_scene(rng: random.Random, *, parsed: bool) -> Scene:
     )
 
 
+def _named_as_confluents(
+    configuration: Callable[[], dict[str, object]],
+) -> Callable[[], dict[str, object]]:
+    # Such names have no generation, and the version before had none of them.
+    return lambda: {**configuration(), "generation": 1, "earlier": False, "names_of_connect": True}
+
+
 class Storm:
     """The accidents around the processes, as a task of the world."""
 
@@ -84,6 +94,8 @@ class Storm:
         # Few, so that one comes back after another has superseded it.
         all_of_them = PARSED if world.scene.parsed else CONFIGURATIONS
         self._configurations = self._rng.sample(all_of_them, self._rng.randint(2, 3))
+        if seed % 16 in NAMED_SEEDS:
+            self._configurations[0] = _named_as_confluents(self._configurations[0])
         self._configuration = all_of_them[0 if self._rng.random() < 0.8 else -2]
         self._reshaped = False
         accidents: list[Callable[[], None]] = [

@@ -8,8 +8,8 @@ from functools import cache
 
 import pytest
 
-from secor.consume.loads import waits_for_time
 from secor.consume.partition_states import READING, UPLOADING, Command, Commands, Event
+from secor.consume.partition_status import waits_for_time
 from tests.simulation.partition_model import (
     EARLY,
     LATE,

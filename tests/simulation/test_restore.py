@@ -14,7 +14,7 @@ from secor.core.transactions import BrokerCode
 from secor.restore.boundaries import Boundaries, Kind
 from secor.restore.model import Boundary, Piece
 from secor.restore.offsets import record
-from secor.restore.writer.states import State
+from secor.restore.writer.model import State
 from tests.simulation.restore_world import (
     MESSAGES,
     OFFSETS,

@@ -44,6 +44,12 @@ _ROOT = Path(__file__).parents[2]
     default=True,
     help="Tables: also those whose rows are changed by Spark, which take a core of their own.",
 )
+@click.option(
+    "--look-up",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Tables: so many values of each are looked up by DuckDB and by Spark; as verify does.",
+)
 @click.option("--daemons", type=click.IntRange(1), default=2, show_default=True)
 @click.option(
     "--upgrade-from",
@@ -61,6 +67,7 @@ def main(
     control: str,
     coordinator: str,
     changes: bool,
+    look_up: int | None,
     daemons: int,
     upgrade_from: str | None,
     seed: int | None,
@@ -103,6 +110,7 @@ def main(
                 control=control,
                 coordinator=coordinator,
                 changes=changes,
+                look_up=look_up,
                 older=_checkout(upgrade_from, folder) if upgrade_from else None,
             )
     except SecorError as error:

@@ -24,8 +24,8 @@ from kafka.errors import KafkaError
 
 from secor.sandbox import Sandbox
 from secor.sandbox.catalogs import IcebergRestServer
-from secor.sandbox.ports import free_port
 from secor.sandbox.sandbox import quiet
+from secor.sandbox.state import free_port
 from tests.integration.daemons import secor
 from tests.programs import spark_35
 from tests.soak.changed_group import ChangedGroup

@@ -30,7 +30,7 @@ from secor.wiring.hudi import hudi_settings_of
 if TYPE_CHECKING:
     from tests.spark.write_hudi_on_spark_35 import World
 
-TOMBSTONES = [3, 4]
+TOMBSTONES = [4, 5, 1011, 1012]
 """Offsets of the messages without a value."""
 
 NEWEST, LATEST, LOG = "db.newest", "db.latest", "db.log"

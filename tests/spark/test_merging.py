@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +26,7 @@ from secor.tables.group_record import SUMMARY_COMMIT
 from secor.tables.manifest import Manifest, TableFiles
 from secor.tables.new_tables import DEFAULT_PROPERTIES
 from secor.tables.spark_catalog import spark_catalog
+from secor.tables.unavailable_values import DEBEZIUM_DEFAULT
 from secor.wiring.table_storage import store_of_tables
 from tests.contracts.merge_engines import CASES, EngineWorld
 from tests.spark.ways_of_changes import check_that_many_are_in_no_plan, compare_ways
@@ -158,6 +162,100 @@ def test_a_table_has_the_last_state_of_each_key(world: World) -> None:
     }
 
 
+COLUMNS = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("v", pa.int64()),
+        pa.field("body", pa.string()),
+        pa.field("raw", pa.binary()),
+        pa.field("numbers", pa.list_(pa.int64())),
+        pa.field("tags", pa.map_(pa.string(), pa.string())),
+        pa.field("title", pa.string(), nullable=False),
+    ]
+)
+PLACEHOLDERS = {
+    "body": DEBEZIUM_DEFAULT,
+    "raw": base64.b64encode(DEBEZIUM_DEFAULT.encode()).decode(),
+    "numbers": [*DEBEZIUM_DEFAULT.encode()],
+    "tags": {DEBEZIUM_DEFAULT: DEBEZIUM_DEFAULT},
+    "title": DEBEZIUM_DEFAULT,
+}
+
+
+class ChangedRows:
+    """A table as a database changes it, and Debezium's messages of that."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.rows: dict[int, dict[str, Any]] = {}
+        self.unknown = 0
+
+    def message(self, number: int) -> object:
+        """Change a row; sometimes one whose insertion has never been a message."""
+        row_id = self.random.randrange(12)
+        before = self.rows.get(row_id)
+        roll = self.random.random()
+        if before is not None and roll < 0.15:
+            del self.rows[row_id]
+            return {"op": "d", "before": {"id": row_id}, "after": None}
+        new = {
+            "id": row_id,
+            "v": number,
+            "body": self.random.choice([None, f"text {number}"]),
+            "raw": f"raw {number}".encode(),
+            "numbers": [number, None],
+            "tags": {"a": str(number)},
+            "title": f"title {number}",
+        }
+        if before is None and roll > 0.1:
+            self.rows[row_id] = new
+            return {"op": "c", "before": None, "after": self.shown(new, ())}
+        left_out = [name for name in PLACEHOLDERS if self.random.random() < 0.6]
+        if before is None:
+            before = dict.fromkeys(PLACEHOLDERS) | {"title": DEBEZIUM_DEFAULT}
+            self.unknown += len(left_out)
+        self.rows[row_id] = {**new, **{name: before[name] for name in left_out}}
+        return {"op": "u", "before": None, "after": self.shown(new, left_out)}
+
+    def shown(self, row: dict[str, Any], left_out: Iterable[str]) -> dict[str, Any]:
+        """Return a row as JSON has it."""
+        text = {**row, "raw": row["raw"].decode()}
+        return {**text, **{name: PLACEHOLDERS[name] for name in left_out}}
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_columns_that_updates_leave_out_keep_their_values(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    """The rows of a database, changed in cycles: as a reader of the table sees them."""
+    cdc = {"table": TABLE, "topics": "flights", "mode": "cdc", "key": ["id"]}
+    world = World(tmp_path, [cdc], {"commit": {"coordinator": "alone"}})
+    world.begin(spark)
+    world.catalog.create_table(TABLE, NewTable(COLUMNS, (), DEFAULT_PROPERTIES))
+    database = ChangedRows(seed)
+    limits = ((1 << 30, 1 << 30), (0, 1 << 30), (0, 0))  # rows of a plan, a file, Spark alone
+    number = unknown = 0
+    for mode in ("copy-on-write", "merge-on-read"):
+        world.catalog.library.load_table(TABLE).transaction().set_properties(
+            {"write.merge.mode": mode}
+        ).commit_transaction()
+        for most_row_bytes, most_key_bytes in limits:
+            world.engine.staged.most_row_bytes = most_row_bytes
+            world.engine.staged.most_key_bytes = most_key_bytes
+            messages = [database.message(number + at) for at in range(40)]
+            number += len(messages)
+            merged = world.merge(*world.stage(*messages))
+            assert merged.outcome is Outcome.DONE, merged.why
+            unknown += merged.unknown_values
+            rows = {row["id"]: {**row, "tags": dict(row["tags"] or ())} for row in world.rows()}
+            expected = {
+                key: {**row, "tags": row["tags"] or {}} for key, row in database.rows.items()
+            }
+            assert rows == expected, (mode, most_row_bytes)
+    assert world.reasons() == []
+    assert 0 < unknown <= database.unknown
+
+
 def test_a_spark_without_the_jars_of_the_format_is_told(spark: SparkSession) -> None:
     require_class(spark, "org.apache.iceberg.spark.SparkCatalog")
     with pytest.raises(ConfigurationError, match=r"no org\.nowhere\.Catalog: spark\.jars"):
@@ -259,3 +357,35 @@ def test_spark_keeps_the_contract_of_the_fake(
     world: World, case: Callable[[EngineWorld], None]
 ) -> None:
     case(RealWorld(world))
+
+
+def test_rows_are_found_by_keys_that_are_uuids(spark: SparkSession, tmp_path: Path) -> None:
+    route = {**UPSERT, "mode": "cdc", "auto_create": True}
+    world = World(tmp_path, [route], {"commit": {"coordinator": "alone"}})
+    world.begin(spark)
+    first, second = (str(UUID(int=number)) for number in (1, (1 << 128) - 1))
+    merged = world.merge(*world.stage(_changed(first, "a"), _changed(second, "b")))
+    assert merged.outcome is Outcome.DONE, merged.why
+    assert world.catalog.load_table(TABLE).schema.field("id").type == pa.uuid()
+    merged = world.merge(*world.stage(_changed(second, "c"), _changed(first, None)))
+    assert merged.outcome is Outcome.DONE, merged.why
+    assert [(str(row["id"]), str(row["same"]), row["v"]) for row in world.rows()] == [
+        (second, second, "c")
+    ]
+
+
+def _changed(key: str, value: str | None) -> dict[str, Any]:
+    """Return a change of a row with a key that is a UUID, as Debezium writes it."""
+    name = {"type": "string", "name": "io.debezium.data.Uuid", "optional": True}
+    text = {"type": "string", "field": "v", "optional": True}
+    inner: list[dict[str, Any]] = [{**name, "field": "id"}, {**name, "field": "same"}, text]
+    side = {"type": "struct", "fields": inner, "optional": True}
+    row = {"id": key, "same": key, "v": value}
+    fields: list[dict[str, Any]] = [{**side, "field": "before"}, {**side, "field": "after"}]
+    fields.append({"type": "string", "field": "op"})
+    deleted = value is None
+    sides = {"before": row if deleted else None, "after": None if deleted else row}
+    return {
+        "schema": {"type": "struct", "fields": fields},
+        "payload": {**sides, "op": "d" if deleted else "u"},
+    }

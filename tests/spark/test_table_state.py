@@ -94,3 +94,33 @@ def test_each_key_is_right_or_told_with_its_last_message(spark: SparkSession) ->
     state = compare(spark, [*RIGHT, row(105)], whole_log=False)
     assert (state.wrong, state.older) == ({}, 1)
     assert "1 row not compared" in state.remark
+
+
+def test_a_column_that_was_left_out_is_compared_with_the_value_that_it_had(
+    spark: SparkSession,
+) -> None:
+    columns = "struct<id: int, fare: double, body: string>"
+    change = (
+        "operation tinyint, topic string, partition int, offset bigint, timestamp bigint,"
+        f" kept array<int>, row {columns}"
+    )
+    changes = [
+        (UPSERT, "flights", 0, 0, 5, [], (1, 1.0, "long")),
+        (UPSERT, "flights", 0, 1, 5, [2], (1, 2.0, None)),
+        (UPSERT, "flights", 0, 2, 5, [2], (2, 2.0, None)),  # nobody knows what it has
+        (UPSERT, "flights", 0, 3, 5, None, (3, 2.0, "x")),
+        (DELETE, "flights", 0, 4, 5, None, (3, None, None)),
+        (UPSERT, "flights", 0, 5, 5, [2], (3, 3.0, None)),
+    ]
+
+    def compare_with(*rows: Row, whole_log: bool = True) -> TableState:
+        actual = spark.createDataFrame(list(rows), columns)
+        log = spark.createDataFrame(changes, change)
+        return compare_state("db.flights", log, actual, ["id"], whole_log=whole_log)
+
+    assert compare_with((1, 2.0, "long"), (2, 2.0, None), (3, 3.0, None)).wrong == {}
+    state = compare_with((1, 2.0, None), (2, 2.0, "unknown"), (3, 3.0, "x"))
+    assert state.wrong == {"different": 3}
+    assert [example.columns for example in state.examples] == [("body",)] * 3
+    older = compare_with((1, 2.0, "long"), (2, 2.0, "older"), (3, 3.0, "x"), whole_log=False)
+    assert [example.key for example in older.examples] == ['{"id":3}']

@@ -25,7 +25,7 @@ from secor.spark.rows_of_driver import column_name
 from secor.spark.staged_frame import ChangesToMerge, StagedReader
 from secor.tables.catalog import FIELD_ID
 from secor.tables.manifest import DataFile, TableFiles
-from secor.tables.staged_rows import ROW, staged_schema
+from secor.tables.staged_rows import KEPT, ROW, staged_schema
 
 CHANGES = 1200
 FILES = 5
@@ -77,15 +77,19 @@ def compare_ways(session: SparkSession, directory: Path) -> None:
             reader.most_row_bytes, reader.most_key_bytes = limits
             staged = ChangesToMerge(table, files, key, columns, order)
             with _read_by_tasks(tasks), reader.last(session, staged) as last:
-                changes = last.changes.select("operation", *map(column_name, range(len(COLUMNS))))
+                names = ", ".join(map(column_name, range(len(COLUMNS))))
+                kept = "coalesce(array_sort(kept), array()) AS kept"
+                changes = last.changes.selectExpr("operation", kept, *names.split(", "))
                 rows = [str(row) for row in changes.collect()]
-                results[name] = sorted(rows), last.unordered
+                assert any("kept=[6" in row for row in rows)
+                results[name] = sorted(rows), last.unordered, last.unknown
             assert not list(Path(session.sparkContext._temp_dir).glob("changes-*"))
-        expected, unordered = results["local rows"]
+        expected, unordered, unknown = results["local rows"]
         assert 100 < len(expected) < CHANGES / 2
         assert unordered > 0
+        assert unknown > 0
         for name, result in results.items():
-            assert result == (expected, unordered), (name, order)
+            assert result == (expected, unordered, unknown), (name, order)
 
     (directory / staged_files[-1].path).unlink()
     lost = ChangesToMerge(table, files, key, columns)
@@ -165,19 +169,33 @@ def _write(store: LocalStore, directory: Path, number: int) -> DataFile:
         "inner": maybe([{"yes": it % 3 == 0} for it in numbers]),
     }
     fields = [field for field in COLUMNS if field.name in values]
+    operations = rng.integers(0, 2, count, np.int8)
+    ids = [7, 10, 12, 15, 99]  # the last one has been dropped since
+    kept = [
+        [] if operation else [it for it in ids if number and rng.random() < 0.4]
+        for operation in operations.tolist()
+    ]
+    for name, number_of_field in (("price", 7), ("tags", 10), ("counts", 12), ("inner", 15)):
+        values[name] = [
+            None if number_of_field in left_out else value
+            for left_out, value in zip(kept, values[name], strict=True)
+        ]
     row = pa.StructArray.from_arrays(
         [pa.array(values[it.name], it.type) for it in fields], fields=fields
     )
     topics = ["t" if it else "s" for it in rng.integers(0, 2, count).tolist()]
     arrays = [
-        pa.array(rng.integers(0, 2, count, np.int8)),
+        pa.array(operations),
         pa.array(topics),
         pa.array(rng.choice(np.array([0, 2, 10], np.int32), count)),
         pa.array(rng.permutation(count) + number * count),
         pa.array(maybe(rng.integers(0, 4, count).tolist()), pa.int64()),
+        *(
+            [pa.array(kept, KEPT.type)] if number else []
+        ),  # the first was staged before there was one
         row,
     ]
-    schema = staged_schema(pa.schema(fields))
+    schema = staged_schema(pa.schema(fields), keeping=number > 0)
     path = directory / f"{number}.parquet"
     pq.write_table(
         pa.Table.from_arrays([*arrays[:-1], row.cast(schema.field(ROW).type)], schema=schema), path

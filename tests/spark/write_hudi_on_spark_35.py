@@ -42,14 +42,23 @@ from tests.spark.ways_of_changes import check_that_many_are_in_no_plan, compare_
 from tests.unit.tables.worker_world import Keyed, WorkerWorld
 
 FEW = {"hoodie.bucket.index.num.buckets": "1", "hoodie.bulkinsert.shuffle.parallelism": "1"}
+LEFT_OUT = "left out"
+LIST_STRUCTURE = "parquet.avro.write-old-list-structure"
 TABLES: list[dict[str, Any]] = [
-    {"table": "db.newest", "mode": "upsert", "key": ["id"], "properties": FEW},
+    {
+        "table": "db.newest",
+        "mode": "upsert",
+        "key": ["id"],
+        "properties": FEW,
+        "unavailable_value": LEFT_OUT,
+    },
     {
         "table": "db.latest",
         "mode": "upsert",
         "key": ["id"],
         "type": "merge-on-read",
         "precombine": "at",
+        "unavailable_value": LEFT_OUT,
         "properties": {**FEW, "hoodie.compact.inline.max.delta.commits": "2"},
     },
     {"table": "db.log", "partition_by": ["truncate(1, text)"]},
@@ -110,7 +119,7 @@ class World(WorkerWorld):
     def read(self, name: str, *columns: str) -> list[tuple[Any, ...]]:
         """Return columns of all rows."""
         rows = read_table(self.spark, self.hudi().load_table(name)).select(*columns).collect()
-        return sorted(tuple(row) for row in rows)
+        return sorted((tuple(row) for row in rows), key=lambda row: row[0])
 
 
 def live(world: World) -> None:
@@ -120,10 +129,18 @@ def live(world: World) -> None:
         {"id": 1, "at": 10, "text": "one", "flags": {"a": None, "b": "x"}},
         {"id": 2, "at": 20, "text": "two", "flags": {"c": None}},
         {"id": 3, "at": 30, "text": "three"},
+        {"id": 5, "at": 1, "tags": ["of", "two", "levels"]},
     )
+    hadoop = world.spark.sparkContext._jsc.hadoopConfiguration()
+    now_written = hadoop.get(LIST_STRUCTURE)
+    hadoop.set(LIST_STRUCTURE, "true")  # as releases before 1.0 have written
     done(world.commit_cycle(*names))
-    assert world.read("db.newest", "id", "text") == [(1, "one"), (2, "two"), (3, "three")]
-    flags = [{"a": None, "b": "x"}, {"c": None}, None]
+    hadoop.set(LIST_STRUCTURE, now_written)
+    assert world.read("db.newest", "id", "text") == [
+        *((1, "one"), (2, "two"), (3, "three")),
+        (5, None),
+    ]
+    flags = [{"a": None, "b": "x"}, {"c": None}, None, None]
     assert world.read("db.log", "_offset", "flags") == list(enumerate(flags))
 
     # A thousand changes of one key, deletions, one of a key that is not there, and a new column.
@@ -131,11 +148,15 @@ def live(world: World) -> None:
     world.stage(
         *(Keyed(b"1", None), Keyed(b"99", None), *updates),
         *({"id": 2, "at": 5, "text": "late"}, {"id": 3, "at": 31, "text": "more", "new": 7}),
+        {"id": 6, "at": 1, "tags": ["x", None, "y"]},
     )
     done(world.commit_cycle(*names))
-    assert world.read("db.newest", "id", "text", "new") == [(2, "late", None), (3, "more", 7)]
-    assert world.read("db.latest", "id", "text", "new") == [(2, "999", None), (3, "more", 7)]
-    assert len(world.read("db.log", "_offset")) == 3 + 1002
+    for name in ("db.newest", "db.latest"):
+        tags = [(5, ["of", "two", "levels"]), (6, ["x", None, "y"])]
+        assert world.read(name, "id", "tags")[2:] == tags
+    assert world.read("db.newest", "id", "text", "new")[:2] == [(2, "late", None), (3, "more", 7)]
+    assert world.read("db.latest", "id", "text", "new")[:2] == [(2, "999", None), (3, "more", 7)]
+    assert len(world.read("db.log", "_offset")) == 4 + 1003
     assert {result.result for result in world.commit_cycle(*names)} == {Result.NOTHING}
 
     # Another one has begun to write, and never came to its end: its instant is rolled back.
@@ -143,13 +164,30 @@ def live(world: World) -> None:
     now = f"{datetime.now(UTC):%Y%m%d%H%M%S}000"
     abandoned = f"{location}/.hoodie/timeline/{now}.commit.requested"
     put_bytes(world.store, abandoned, b"")
-    world.stage({"id": 3, "at": 1, "text": "old"}, {"id": 4, "at": 1, "text": "four"})
+    world.stage(
+        *({"id": 3, "at": 1, "text": "old"}, {"id": 4, "at": 1, "text": "four"}),
+        *(Keyed(b"5", None), Keyed(b"6", None)),
+    )
     done(world.commit_cycle(*names))
     assert world.read("db.newest", "id", "text") == [(2, "late"), (3, "old"), (4, "four")]
     assert world.read("db.latest", "id", "text") == [(2, "999"), (3, "more"), (4, "four")]
     timeline = TimelineReader(world.store).read(location)
     assert timeline is not None
     assert not timeline.writing
+
+    # Columns that updates leave out: known by the cycle, by the table, or by nobody.
+    world.stage(
+        {"id": 3, "at": 90, "text": LEFT_OUT, "new": 8},
+        {"id": 0, "at": 1, "text": LEFT_OUT},
+        {"id": 4, "at": 70, "text": "known"},
+        {"id": 4, "at": 71, "text": LEFT_OUT, "new": 1},
+    )
+    results = world.commit_cycle("db.newest", "db.latest")
+    done(results)
+    assert [result.unknown_values for result in results] == [1, 1]
+    for name, two, three in (("db.newest", "late", "old"), ("db.latest", "999", "more")):
+        expected = [(0, None, None), (2, two, None), (3, three, 8), (4, "known", 1)]
+        assert world.read(name, "id", "text", "new") == expected
 
     # One that slept since before that commit is refused, and writes nothing of what it brings.
     stale = world.hudi()

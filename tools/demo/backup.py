@@ -11,7 +11,7 @@ from pathlib import Path
 
 from secor.core.errors import Unavailable
 from secor.sandbox import Sandbox
-from secor.sandbox.configuration import Settings, configuration
+from secor.sandbox.first_steps import Settings, configuration
 from tools.demo.flights import TOPIC
 
 _STOP_WITHIN = 120.0
@@ -27,7 +27,7 @@ def write_configuration(folder: Path, sandbox: Sandbox) -> Path:
         "policy": {"max_messages": 12000, "max_age": "3s"},
         "logs": {"format": "json"},
     }
-    about = "Written by the demonstration; config/backup.toml explains every setting."
+    about = "Written by the demonstration; docs/configuration.md explains every setting."
     path.write_text(configuration(sandbox, folder / "local", settings, about=about))
     return path
 

@@ -13,7 +13,7 @@ from kafka import KafkaProducer
 from secor.config.load import load
 from secor.core.errors import SecorError, Unavailable
 from secor.sandbox import Sandbox
-from secor.sandbox.configuration import Settings, configuration
+from secor.sandbox.first_steps import Settings, configuration
 from secor.wiring.table_catalogs import open_tables
 from secor.wiring.table_group import TableGroup, open_table_group
 from tools.demo.backup import SecorProcess, surroundings

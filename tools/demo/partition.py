@@ -12,7 +12,7 @@ from secor.config.model import Config
 from secor.core.errors import SecorError, Unavailable
 from secor.core.model import TopicPartition
 from secor.sandbox import S3Access, Sandbox
-from secor.sandbox.configuration import Settings, configuration
+from secor.sandbox.first_steps import Settings, configuration
 from secor.wiring.clients import open_ledger_for_operator, open_reader
 from tools.demo import flights
 from tools.demo.backup import SecorProcess, surroundings
@@ -43,7 +43,7 @@ def write_configurations(folder: Path, sandbox: Sandbox) -> Mapping[str, Path]:
         "lines": {"format": "jsonlines", "codec": "gzip"},
     }
     layouts = {"parquet": "dt={time:%Y-%m}", "lines": "{origin}/dt={time:%Y-%m}"}
-    about = "Written by the demonstration; config/partition.toml explains every setting."
+    about = "Written by the demonstration; docs/configuration.md explains every setting."
     paths = {name: folder / f"{name}.toml" for name in _NAMES}
     for name, path in paths.items():
         settings: Settings = {

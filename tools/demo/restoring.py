@@ -17,7 +17,7 @@ from tools.demo import flights
 from tools.demo.backup import SecorProcess
 from tools.demo.screen import Screen
 
-JOB, SAVED = "restore.toml", "groups.csv"
+JOB, SAVED, BACKUP = "restore.toml", "groups.csv", "backup.toml"
 FILES = frozenset({JOB, SAVED, "restore.log"})
 GROUP = "departures"
 
@@ -40,7 +40,7 @@ def write_job(folder: Path, sandbox: Sandbox) -> Path:
     access = sandbox.s3
     path = folder / JOB
     path.write_text(
-        f"""# Written by the demonstration; config/restore.toml explains every setting.
+        f"""# Written by the demonstration; docs/configuration.md explains every setting.
 [group]
 name = "demo"
 kind = "restore"
@@ -87,7 +87,10 @@ class RestoreScene:
         saved = str(self._folder / SAVED)
         expected = self._consume()
         self._screen.say(f"a consumer group, {GROUP}, has read {_CONSUMED:,} flights or more")
-        self._screen.command("restore", "groups", str(job), GROUP, "--save", saved)
+        cluster = str(self._folder / BACKUP)
+        self._screen.command(
+            "restore", "groups", str(job), GROUP, "--from", cluster, "--save", saved
+        )
         self._delete()
         self._screen.say(f"the topic {flights.TOPIC} is deleted, and the group's offsets with it")
         self._screen.command("restore", "plan", str(job))

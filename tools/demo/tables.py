@@ -11,7 +11,7 @@ from secor.config.load import load
 from secor.core.errors import SecorError, Unavailable
 from secor.core.model import TopicPartition
 from secor.sandbox import Sandbox
-from secor.sandbox.configuration import Settings, configuration
+from secor.sandbox.first_steps import Settings, configuration
 from secor.tables.catalog import Catalog
 from secor.tables.commit_history import CommitObject
 from secor.tables.group_record import find_commit
@@ -79,7 +79,7 @@ def write_configuration(folder: Path, sandbox: Sandbox) -> Path:
         "commit": {"interval": "1s", "timeout": "5s"},
         "logs": {"format": "json"},
     }
-    about = "Written by the demonstration; config/table.toml explains every setting."
+    about = "Written by the demonstration; docs/configuration.md explains every setting."
     text = configuration(sandbox, folder / "local", settings, about=about)
     path = folder / "table.toml"
     path.write_text(text + _routes((folder / SCHEMA).resolve()))

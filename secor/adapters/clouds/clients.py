@@ -16,8 +16,7 @@ from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore
 
 from secor.adapters import tls
-from secor.adapters.clouds.failures import describe
-from secor.adapters.clouds.provider import AZURE, GCS, Provider
+from secor.adapters.clouds.failures import AZURE, GCS, Provider, describe
 from secor.adapters.clouds.store import CloudStore
 from secor.core.errors import ConfigurationError
 
@@ -44,6 +43,7 @@ def gcs_store(
     token: str | None = None,
     endpoint_url: str | None = None,
     storage_class: str | None = None,
+    sha256: bool = False,
     **connection: Unpack[Connection],
 ) -> CloudStore:
     """Return a bucket of Google Cloud Storage, which is not looked at yet.
@@ -59,7 +59,9 @@ def gcs_store(
     }
     client = _connect(GCSStore, bucket, settings, GCS, endpoint_url, connection)
     server = endpoint_url or "storage.googleapis.com"
-    return CloudStore(client, f"gs://{bucket}", GCS, server=server, storage_class=storage_class)
+    return CloudStore(
+        client, f"gs://{bucket}", GCS, server=server, storage_class=storage_class, sha256=sha256
+    )
 
 
 def azure_store(
@@ -74,6 +76,7 @@ def azure_store(
     federated_token_file: str | None = None,
     endpoint_url: str | None = None,
     storage_class: str | None = None,
+    sha256: bool = False,
     **connection: Unpack[Connection],
 ) -> CloudStore:
     """Return a container of Azure Blob Storage, which is not looked at yet.
@@ -95,7 +98,12 @@ def azure_store(
     host = f"{account}.blob.core.windows.net"
     address = f"abfss://{container}@{account}.dfs.core.windows.net"
     return CloudStore(
-        client, address, AZURE, server=endpoint_url or host, storage_class=storage_class
+        client,
+        address,
+        AZURE,
+        server=endpoint_url or host,
+        storage_class=storage_class,
+        sha256=sha256,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -15,8 +15,7 @@ import obstore
 from obstore.exceptions import BaseError
 
 from secor.adapters.clouds.failures import status_of, translated
-from secor.adapters.clouds.object_reader import ObjectReader
-from secor.adapters.ranged_object import FIRST_WINDOW
+from secor.adapters.ranged_object import FIRST_WINDOW, RangedObject
 from secor.core.errors import (
     NotFound,
     RestartPartition,
@@ -25,11 +24,62 @@ from secor.core.errors import (
     damaged_content,
 )
 from secor.core.model import StoredObject
+from secor.core.small_objects import with_sha256
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from secor.adapters.clouds.provider import Provider
+    from secor.adapters.clouds.failures import Provider
+
+
+LARGEST_WINDOW = 8 << 20
+
+Fetch = Callable[[int, int], "tuple[Buffer, int, str | None]"]
+"""Gives the bytes from a start to an end, fewer at the object's end, its size and its ETag."""
+
+
+class ObjectReader(RangedObject):
+    """An object as a raw, seekable file; one thread at a time.
+
+    The first window after a seek has 256 KiB, each next one twice as much, to 8 MiB, so that
+    reading on costs few requests and a look at a footer few bytes.  The first is asked for at
+    once: its answer tells the size.  Raises what ``fetch`` raises, and ``Unavailable`` where the
+    object was replaced meanwhile.
+    """
+
+    def __init__(self, fetch: Fetch, name: str) -> None:
+        super().__init__(name)
+        self._fetch = fetch
+        self._next_window = FIRST_WINDOW
+        self._start = 0
+        self._window, self.size = self._ask(FIRST_WINDOW)
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        """Read what the window has, at least a byte before the end."""
+        view = memoryview(buffer).cast("B")
+        if not len(view) or self._position >= self.size:
+            return 0
+        if not self._start <= self._position < self._start + len(self._window):
+            self._go_on()
+        at = self._position - self._start
+        piece = self._window[at : at + len(view)]
+        view[: len(piece)] = piece
+        self._position += len(piece)
+        return len(piece)
+
+    def _go_on(self) -> None:
+        if self._position != self._start + len(self._window):
+            self._next_window = FIRST_WINDOW
+        end = min(self._position + self._next_window, self.size)
+        self._window, _ = self._ask(end)
+        self._start = self._position
+
+    def _ask(self, end: int) -> tuple[memoryview, int]:
+        window, size, etag = self._fetch(self._position, end)
+        self._require_same(etag)
+        self._next_window = min(2 * self._next_window, LARGEST_WINDOW)
+        return memoryview(window), size
+
 
 _CONTENT_TYPE = "Content-Type"
 _STORAGE_CLASS = "Storage-Class"
@@ -47,7 +97,7 @@ class CloudStore:
 
     ``client`` is a store of obstore, ``address`` such as ``gs://bucket``.  An object goes in one
     request, however large it is: obstore's multipart uploads cannot be conditional.  Its file is
-    mapped and not read into memory.
+    mapped and not read into memory.  With ``sha256`` the metadata has the hash of the bytes.
     """
 
     def __init__(
@@ -58,11 +108,13 @@ class CloudStore:
         *,
         server: str,
         storage_class: str | None = None,
+        sha256: bool = False,
     ) -> None:
         self._client = client
         self.address = address
         self._provider = provider
         self._server = server
+        self._sha256 = sha256
         self._attributes = {_CONTENT_TYPE: "application/octet-stream"}
         if storage_class is not None:
             self._attributes[_STORAGE_CLASS] = storage_class
@@ -91,6 +143,8 @@ class CloudStore:
         """
         if key != key.strip("/"):
             raise StopPartition(f"{key!r} cannot be the key of an object: correct the prefix")
+        if self._sha256:
+            metadata = with_sha256(metadata, content)
         with _opened(content) as body:
             seen = checksum.crc32c(body)
             if seen != crc32c:

@@ -15,10 +15,14 @@ from secor.adapters.hudi.fence import (
     is_rolled_back_by_others,
     was_undone,
 )
-from secor.adapters.hudi.leftovers import allow_rollbacks, delete_empty_table, delete_leftovers
-from secor.adapters.hudi.notes import CommitNotes, NotedCommit
-from secor.adapters.hudi.rollbacks import ROLLBACK
-from secor.adapters.hudi.timeline import Timeline, TimelineReader
+from secor.adapters.hudi.notes import (
+    CommitNotes,
+    NotedCommit,
+    allow_rollbacks,
+    delete_empty_table,
+    delete_leftovers,
+)
+from secor.adapters.hudi.timeline import ROLLBACK, Timeline, TimelineReader
 from secor.adapters.iceberg.commits import IcebergCatalog
 from secor.core.errors import (
     AccessDenied,
@@ -27,8 +31,8 @@ from secor.core.errors import (
     Refused,
     Unavailable,
 )
-from secor.core.foreign_json import load_json
 from secor.core.ports import ObjectStore
+from secor.core.text import load_json
 from secor.tables.catalog import (
     MAIN,
     CommitResult,
@@ -55,6 +59,7 @@ from secor.tables.hudi import (
     HudiWrite,
     uses_buckets,
 )
+from secor.tables.merging import Merged
 
 
 class HudiCatalog(IcebergCatalog):
@@ -143,9 +148,9 @@ class HudiCatalog(IcebergCatalog):
         if table.identifier not in self._tidied:
             self._tidied.add(table.identifier)
             self._tidy(table)  # after one that was killed
-        unordered = 0
+        merged = Merged()
         try:
-            unordered = self._write(self._engine, write)
+            merged = self._write(self._engine, write)
         except Refused as error:
             return CommitResult(Outcome.REFUSED, why=str(error))
         except Unavailable:
@@ -161,24 +166,29 @@ class HudiCatalog(IcebergCatalog):
         self._note(committed)
         if taken_back or UNDONE in table.properties:
             self._tidy(table)  # files of these that were written after their rollback was planned
-        return CommitResult(Outcome.DONE, committed, unordered=unordered)
+        return CommitResult(
+            Outcome.DONE,
+            committed,
+            unordered=merged.unordered,
+            unknown_values=merged.unknown,
+        )
 
     def why_no_commit(self, table: Table, branch: str) -> str:
         """Return nothing: only Spark knows; see ``Catalog``."""
         return ""
 
-    def _write(self, engine: HudiEngine, write: HudiWrite) -> int:
-        """Let the engine write; return how many keys are not ordered.  Raises as it does."""
+    def _write(self, engine: HudiEngine, write: HudiWrite) -> Merged:
+        """Let the engine write.  Raises as it does."""
         location = write.table.location
         timeline = self._timelines.read(location)
         if timeline is None:
             delete_empty_table(self._timelines, location)
-            return engine.write(write).unordered
+            return engine.write(write)
         if is_rolled_back_by_others(self._timelines, timeline):
             write = replace(write, backs_up=False)  # nobody shall take it for a writer's accident
         allowed = allow_rollbacks(self._timelines, location, timeline)
         try:
-            return engine.write(write).unordered
+            return engine.write(write)
         finally:
             for key in allowed:
                 self._timelines.store.delete(key)

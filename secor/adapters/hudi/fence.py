@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 from secor.adapters.hudi.timeline import Instant, Timeline, TimelineReader
 from secor.core.errors import CorruptFile, Refused
-from secor.core.foreign_json import load_json
 from secor.core.ports import ObjectStore
+from secor.core.text import load_json
 from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_GROUP, property_name
 from secor.tables.hudi import BACKUPS, MOVED
 

@@ -11,16 +11,51 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import fastavro
 
-from secor.adapters.hudi.rollbacks import MAX_PLAN, ROLLBACK, Rollback, instants_of_rollback
 from secor.core.errors import CorruptFile, NotFound
 from secor.core.foreign_avro import UNREADABLE
-from secor.core.foreign_json import load_json
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import read_bytes
-from secor.core.text import error_text
+from secor.core.text import error_text, load_json
+
+ROLLBACK = "rollback"
+
+MAX_PLAN = 64 * 1024 * 1024
+"""Bytes: a plan names each file that a write has begun, some 200 bytes each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """One rollback: when it was planned (Hudi's time), and the file that names its instant."""
+
+    planned: str
+    key: str
+    size: int
+
+
+def instants_of_rollback(body: bytes, key: str) -> tuple[str, ...]:
+    """Return the times of the instants that a plan, or a completed rollback, names.
+
+    An empty plan names none: Hudi deletes a plan that it cannot read, and nothing is rolled back.
+    Raises ``CorruptFile`` naming ``key``.
+    """
+    if not body:
+        return ()
+    try:
+        data: Any = next(fastavro.reader(io.BytesIO(body)))
+        if "instantToRollback" not in data:
+            return tuple(map(str, data["commitsRollback"]))
+        planned = data["instantToRollback"]
+        return () if planned is None else (str(planned["commitTime"]),)
+    except UNREADABLE as error:
+        raise CorruptFile(
+            f"{key}: no rollback of Hudi's ({error_text(error)}); if it is a plan that nobody can"
+            " read, delete it: Hudi would do the same"
+        ) from error
+
 
 COMMITS = frozenset({"commit", "deltacommit", "replacecommit"})
 """Actions whose metadata writers may add to."""

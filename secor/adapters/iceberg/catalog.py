@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pyiceberg.catalog import Catalog as Library
 from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table as LibraryTable
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as LibrarySnapshot
-from pyiceberg.table.update import AssertTableUUID
+from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.types import PrimitiveType
+from requests import PreparedRequest, Response
+from requests.adapters import HTTPAdapter
 
 from secor.adapters.iceberg.failures import translated
 from secor.adapters.iceberg.partition_terms import partition_spec
@@ -26,6 +29,7 @@ from secor.core.ports import ObjectStore
 from secor.core.text import mask_urls
 from secor.tables.catalog import (
     NEWEST_FORMAT,
+    NO_PROPERTIES,
     AddColumn,
     MakeOptional,
     NewTable,
@@ -38,6 +42,30 @@ from secor.tables.catalog import (
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
+
+
+TIMEOUT = (10.0, 60.0)
+"""Seconds to connect to the server, and to wait for its answer."""
+
+
+def limit_requests(catalog: RestCatalog, timeout: tuple[float, float] = TIMEOUT) -> None:
+    """End requests of ``catalog`` that a silent server would hold for ever."""
+    for scheme in ("http://", "https://"):
+        catalog._session.mount(scheme, TimeLimit(timeout))
+
+
+class TimeLimit(HTTPAdapter):
+    """Requests with a limit, where the caller gives none of its own."""
+
+    def __init__(self, timeout: tuple[float, float]) -> None:
+        """Seconds to connect, and to wait for an answer."""
+        super().__init__()
+        self._timeout = timeout
+
+    def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
+        """Send it; see ``HTTPAdapter``."""
+        options["timeout"] = options.get("timeout") or self._timeout
+        return super().send(request, *args, **options)
 
 
 def open_catalog(
@@ -53,8 +81,6 @@ def open_catalog(
         files = {"py-io-impl": STORE_FILES, STORE: store}
     library = _load(name, {**files, **properties})
     if type(library).__name__ == "RestCatalog":  # whose module costs an import
-        from secor.adapters.iceberg.rest_timeout import limit_requests
-
         limit_requests(cast("RestCatalog", library))
     return library
 
@@ -80,7 +106,7 @@ def _load_once(name: str, properties: Mapping[str, Any]) -> Library:
 SQL_TABLES = 2
 """Tables that a SQL catalog consists of."""
 
-ARROW = "secor.adapters.iceberg.arrow_files.ArrowFiles"
+ARROW = "secor.adapters.iceberg.store_files.ArrowFiles"
 STORE_FILES = "secor.adapters.iceberg.store_files.StoreFiles"
 """The property that names the class which reads and writes files."""
 
@@ -129,7 +155,12 @@ class IcebergTables:
             except NamespaceAlreadyExistsError:
                 pass  # somebody was faster
 
-    def update_schema(self, table: Table, changes: Sequence[SchemaChange]) -> Table:
+    def update_schema(
+        self,
+        table: Table,
+        changes: Sequence[SchemaChange],
+        properties: Mapping[str, str] = NO_PROPERTIES,
+    ) -> Table:
         """Change a schema by one commit; see ``Catalog``."""
         where = f"table {table.identifier}: its schema"
         library_table = library_table_of(table)
@@ -140,6 +171,8 @@ class IcebergTables:
             updates, requirements = update._commit()
         if not updates:
             return table
+        if properties:
+            updates = (*updates, SetPropertiesUpdate(updates=dict(properties)))
         same_table = AssertTableUUID(uuid=library_table.metadata.table_uuid)
         with translated(f"{where} cannot be changed", writes=True):
             self.library.commit_table(library_table, (same_table, *requirements), updates)

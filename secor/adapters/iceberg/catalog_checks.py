@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -122,6 +123,37 @@ def check_writable(library: Catalog) -> None:
     nothing = update(IcebergTables).where(false()).values(metadata_location="")
     with translated("its database"), library.engine.begin() as connection:
         connection.execute(nothing)
+
+
+UNPREPARED = {"init_catalog_tables": "false"}
+"""Properties with which a catalog in a database does not make its own tables."""
+
+
+def is_absent(name: str, properties: Mapping[str, Any]) -> bool:
+    """Tell whether a catalog would be a new file: to open it would make that."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import SQLAlchemyError
+
+    merged = _merged(name, properties)
+    try:
+        url = make_url(merged.get(URI) or "")
+    except SQLAlchemyError:
+        return False  # of another kind
+    return url.get_backend_name() == "sqlite" and not Path(url.database or "").exists()
+
+
+def is_prepared(library: Catalog) -> bool:
+    """Tell whether a catalog's database has the catalog's own tables; changes nothing.
+
+    The first process that opens such a catalog makes them.
+    """
+    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+    from sqlalchemy import inspect
+
+    if not isinstance(library, SqlCatalog):
+        return True
+    with translated("its database"):
+        return inspect(library.engine).has_table(IcebergTables.__tablename__)
 
 
 def place_of_new_table(library: Catalog, identifier: str) -> str | None:

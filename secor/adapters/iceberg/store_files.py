@@ -6,19 +6,54 @@ absent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from types import TracebackType
 from typing import Self, cast
 
 import crc32c
+from pyarrow.fs import FileSystem
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.typedef import Properties
 
-from secor.adapters.iceberg.arrow_files import ArrowFiles
 from secor.core.errors import AccessDenied, AlreadyExists, NotFound, SecorError
 from secor.core.ports import ObjectStore
 from secor.tables.uri_store import CLOUD_SCHEMES
+
+MOST_CACHED = 32
+"""Sets of properties; a catalog may lend other credentials with each load."""
+
+CONNECTION_PREFIXES = ("s3.", "client.", "gcs.", "adls.", "hdfs.")
+"""Prefixes of the properties that tell a file system its address and credentials."""
+
+FileSystems = Callable[[str, str | None], FileSystem]
+"""Returns the file system of a scheme and, for example, a bucket."""
+
+
+class ArrowFiles(PyArrowFileIO):
+    """The library's file access by pyarrow; instances with equal properties share file systems."""
+
+    def __init__(self, properties: Properties) -> None:
+        super().__init__(properties)
+        self.fs_by_scheme = _file_systems(_connecting(properties))
+
+
+def _connecting(properties: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    named = {
+        name: str(value)
+        for name, value in properties.items()
+        if name.startswith(CONNECTION_PREFIXES)
+    }
+    return tuple(sorted(named.items()))
+
+
+@lru_cache(maxsize=MOST_CACHED)
+def _file_systems(properties: tuple[tuple[str, str], ...]) -> FileSystems:
+    file_systems: FileSystems = PyArrowFileIO(dict(properties)).fs_by_scheme
+    return file_systems
+
 
 STORE = "secor.store"
 """The property of the catalog that has the store: an ``ObjectStore`` that takes URIs as keys."""

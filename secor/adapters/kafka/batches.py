@@ -27,7 +27,7 @@ from secor.wire import (
     records_to_chunk,
     walk_batches,
 )
-from secor.wire.rows import Row
+from secor.wire.chunks import Row
 
 Item = BatchRun | bytearray | list[Row]
 """Batches of format v2, one of them as its bytes, or the messages of an older one."""

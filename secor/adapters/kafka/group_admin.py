@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kafka import errors as kafka_errors
@@ -14,22 +13,17 @@ from kafka.structs import OffsetAndMetadata
 from secor.adapters.kafka.client import from_client, to_client
 from secor.adapters.kafka.failures import translated
 from secor.core.errors import AccessDenied, SecorError
-from secor.core.model import TopicPartition
+from secor.core.model import Committed, TopicPartition
 
-RUNNING_UNLESS = frozenset({"empty", "dead"})
-"""States of a group without members; every other one has some."""
 _NO_EPOCH = -1
 _PAUSE = 0.5
+_COORDINATOR_ERRORS = (
+    kafka_errors.CoordinatorLoadInProgressError,
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.NotCoordinatorError,
+)
 
 A = TypeVar("A")
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """A committed offset, and what the group wrote beside it."""
-
-    offset: int
-    metadata: str = ""
 
 
 class GroupAdmin:
@@ -79,11 +73,32 @@ class GroupAdmin:
         committed = self._ask(
             lambda: self._admin.list_group_offsets(group), f"the offsets of group {group}"
         )
-        return {
-            from_client(place): Committed(it.offset, it.metadata or "")
-            for place, it in committed.get(group, {}).items()
-            if it.offset >= 0
-        }
+        return _committed(committed.get(group, {}))
+
+    def offsets_of(
+        self, groups: Sequence[str]
+    ) -> tuple[dict[str, dict[TopicPartition, Committed]], list[str]]:
+        """Return what groups have committed, and which groups this user may not see.
+
+        Coordinators are asked once for all of their groups (from Kafka 3.0 on).
+        """
+        try:
+            answers = self._ask(
+                lambda: self._admin.list_group_offsets(list(groups)),
+                f"the offsets of {len(groups)} groups",
+            )
+        except AccessDenied:
+            if len(groups) == 1:
+                return {}, list(groups)
+            halves = (groups[: len(groups) // 2], groups[len(groups) // 2 :])
+            known: dict[str, dict[TopicPartition, Committed]] = {}
+            denied: list[str] = []
+            for half in halves:
+                offsets, refused = self.offsets_of(half)
+                known |= offsets
+                denied += refused
+            return known, denied
+        return {group: _committed(places) for group, places in answers.items()}, []
 
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, Committed]
@@ -93,9 +108,16 @@ class GroupAdmin:
             to_client(place): OffsetAndMetadata(it.offset, it.metadata, _NO_EPOCH)
             for place, it in offsets.items()
         }
-        answers = self._ask(
-            lambda: self._admin.alter_group_offsets(group, wanted), f"committing for group {group}"
-        )
+
+        def ask() -> Mapping[Any, type[kafka_errors.KafkaError]]:
+            answers = self._admin.alter_group_offsets(group, wanted)
+            # A coordinator that is loading says so by partition, and raises nothing.
+            for kind in answers.values():
+                if issubclass(kind, _COORDINATOR_ERRORS):
+                    raise kind
+            return answers
+
+        answers = self._ask(ask, f"committing for group {group}")
         return {
             from_client(place): _refusal(group, place, kind)
             for place, kind in answers.items()
@@ -112,6 +134,14 @@ class GroupAdmin:
                 if not error.retriable or time.monotonic() >= deadline:
                     raise translated(error, what) from error
             time.sleep(_PAUSE)
+
+
+def _committed(places: Mapping[Any, Any]) -> dict[TopicPartition, Committed]:
+    return {
+        from_client(place): Committed(it.offset, it.metadata or "")
+        for place, it in places.items()
+        if it.offset >= 0
+    }
 
 
 def _refusal(group: str, place: Any, kind: type[kafka_errors.KafkaError]) -> SecorError:

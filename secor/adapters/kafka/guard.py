@@ -34,7 +34,9 @@ FetchPartition: current_leader_epoch fetch_offset last_fetched_epoch partition
 FetchPartition: partition_max_bytes
 ProduceRequest: TopicProduceData
 AddPartitionsToTxnRequest: AddPartitionsToTxnTopic
+AlterClientQuotasRequest: API_KEY EntryData
 ApiVersionsRequest: API_KEY
+DescribeClientQuotasRequest: API_KEY
 CoordinatorType: TRANSACTION
 EndTxnRequest: API_KEY
 FindCoordinatorRequest: API_KEY

@@ -47,6 +47,8 @@ try:
     from kafka.producer.sender import Sender
     from kafka.protocol import parser as _parser
     from kafka.protocol.admin import (
+        AlterClientQuotasRequest,
+        DescribeClientQuotasRequest,
         DescribeGroupsRequest,
         DescribeProducersRequest,
         DescribeTransactionsRequest,
@@ -88,7 +90,8 @@ except (ImportError, AttributeError) as error:
 
 # fmt: off
 __all__ = [
-    "AbstractTokenProvider", "AddPartitionsToTxnRequest", "ApiVersionsRequest",
+    "AbstractTokenProvider", "AddPartitionsToTxnRequest", "AlterClientQuotasRequest",
+    "ApiVersionsRequest", "DescribeClientQuotasRequest",
     "AsyncConsumerRebalanceListener", "CooperativeStickyAssignor", "CoordinatorType",
     "DefaultRecordBatch", "DefaultRecordBatchBuilder", "DescribeGroupsRequest",
     "DescribeProducersRequest", "DescribeTransactionsRequest", "EndTxnRequest",

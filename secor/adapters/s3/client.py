@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import botocore
+import botocore.client
 import botocore.session
 from botocore.config import Config
 from botocore.credentials import (
@@ -17,16 +21,89 @@ from botocore.credentials import (
     ReadOnlyCredentials,
 )
 from botocore.exceptions import NoCredentialsError
+from botocore.loaders import JSONFileLoader, Loader, create_loader
+from botocore.session import Session
+from botocore.utils import S3RegionRedirectorv2
 
 from secor.adapters import tls
-from secor.adapters.s3.region_redirects import use_our_redirector
-from secor.adapters.s3.service_models import use_quick_models
 from secor.core.errors import ConfigurationError
 from secor.core.text import mask_urls
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
     from mypy_boto3_s3 import S3Client
+
+
+class RegionRedirector(S3RegionRedirectorv2):
+    """Botocore's, for servers that redirect every request.
+
+    To learn the region, botocore asks about the bucket.  If that is redirected too, as by a
+    proxy's maintenance page, botocore asks again for that request, until Python's stack ends.
+    """
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._asking = threading.local()
+
+    def get_bucket_region(self, bucket: str, response: Any) -> Any:
+        """Return the bucket's region, None where it is not known."""
+        if getattr(self._asking, "is_set", False):
+            return None
+        self._asking.is_set = True
+        try:
+            return super().get_bucket_region(bucket, response)
+        finally:
+            self._asking.is_set = False
+
+
+def use_our_redirector() -> None:
+    """Let the clients that botocore makes from now on have it."""
+    vars(botocore.client)["S3RegionRedirectorv2"] = RegionRedirector
+
+
+def _unpack(path: Path) -> bytes:
+    return gzip.decompress(path.read_bytes())
+
+
+_READERS: Mapping[str, Callable[[Path], bytes]] = {".json": Path.read_bytes, ".json.gz": _unpack}
+
+
+def _is_there(look: Callable[[], bool]) -> bool:
+    """Return what ``look`` says; False within a folder that this user may not enter."""
+    try:
+        return look()
+    except PermissionError:
+        return False
+
+
+class _ModelFiles(JSONFileLoader):
+    """Reads JSON files, plain or compressed; paths have no suffix."""
+
+    def load_file(self, file_path: str) -> Any:
+        """Return what the file says, None where there is none."""
+        for suffix, read in _READERS.items():
+            file = Path(file_path + suffix)
+            if _is_there(file.is_file):
+                return json.loads(read(file))
+        return None
+
+
+class ModelLoader(Loader):
+    """A loader of service models that takes every folder for a service."""
+
+    FILE_LOADER_CLASS = _ModelFiles
+
+    def list_available_services(self, type_name: str) -> list[str]:
+        """Return the names of all services, without checking that they have such a model."""
+        folders = [path for path in map(Path, self.search_paths) if _is_there(path.is_dir)]
+        return sorted({service.name for folder in folders for service in folder.iterdir()})
+
+
+def use_quick_models(session: Session) -> None:
+    """Let the session read its models with ``ModelLoader``, from the same folders."""
+    paths = create_loader(session.get_config_variable("data_path")).search_paths
+    loader = ModelLoader(extra_search_paths=list(paths), include_default_search_paths=False)
+    session.register_component("data_loader", loader)
 
 
 class Connection(TypedDict, total=False):

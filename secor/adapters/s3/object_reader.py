@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
 
 from secor.adapters.ranged_object import FIRST_WINDOW, RangedObject
-from secor.adapters.s3.answers import require
-from secor.adapters.s3.failures import status_of, translated
+from secor.adapters.s3.failures import require, status_of, translated
 from secor.core.errors import Unavailable
 from secor.core.text import error_text
 

@@ -12,12 +12,10 @@ from urllib.parse import urlencode
 import crc32c as checksum
 
 from secor.adapters.ranged_object import FIRST_WINDOW
-from secor.adapters.s3.answers import require, require_done, require_listing
 from secor.adapters.s3.client import Connection, connect
-from secor.adapters.s3.failures import translated
-from secor.adapters.s3.multipart import MultipartUpload, encoded
+from secor.adapters.s3.failures import require, require_done, require_listing, translated
+from secor.adapters.s3.multipart import MultipartUpload, Slice, encoded
 from secor.adapters.s3.object_reader import ObjectReader
-from secor.adapters.s3.request_body import Slice
 from secor.adapters.s3.small_puts import SmallPuts
 from secor.core.errors import (
     AccessDenied,
@@ -28,6 +26,7 @@ from secor.core.errors import (
     damaged_content,
 )
 from secor.core.model import StoredObject
+from secor.core.small_objects import with_sha256
 from secor.core.text import mask_urls
 
 _MIB = 1 << 20
@@ -44,6 +43,7 @@ class S3Store:
     only when given, as many servers refuse them.  ``conditional_puts`` False is for servers
     without ``If-None-Match``: a look before the put, which two processes at once can defeat.
     Files of ``multipart_threshold`` bytes or more go in parts of ``part_size``.
+    With ``sha256`` the metadata has the hash of the bytes.
     The other arguments are those of ``connect``.  Raises ``AccessDenied`` for credentials
     that cannot be found.
     """
@@ -60,10 +60,12 @@ class S3Store:
         conditional_puts: bool = True,
         part_size: int = 16 * _MIB,
         multipart_threshold: int = 64 * _MIB,
+        sha256: bool = False,
         **connection: Unpack[Connection],
     ) -> None:
         self._bucket = bucket
         self._conditional = conditional_puts
+        self._sha256 = sha256
         self._part_size = part_size
         self._threshold = multipart_threshold
         self._attempts = connection.get("max_attempts", 5)
@@ -117,6 +119,8 @@ class S3Store:
             raise RestartPartition(f"{content} is gone: its messages are read again")
         if not self._conditional:
             self._refuse_existing(key)
+        if self._sha256:
+            metadata = with_sha256(metadata, content)
         if isinstance(content, bytes):
             self._put_bytes(key, content, crc32c, metadata, self._name(key))
             return

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from secor.archive.backfill.coverage import merged
 from secor.archive.backfill.model import BackfillPlan
-from secor.archive.objects import Archive, ArchivedObject
+from secor.archive.objects import Archive, ArchivedObject, visible
 from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.naming import parse_key, routed_root
@@ -61,6 +61,8 @@ class Standing:
                 if name is not None and name.partition in partitions:
                     archived = ArchivedObject(topic, name, stored.size, stored.modified)
                     self._listed.setdefault(name.partition, []).append(archived)
+        for listed in self._listed.values():
+            _refuse_unfinished(listed)
 
     def objects(self, partition: int, ranges: Sequence[OffsetRange]) -> list[ArchivedObject]:
         """Return the objects whose batch has offsets of these ranges."""
@@ -168,6 +170,17 @@ class Standing:
                 " batch has, so it cannot be replaced; move it away and give offsets"
             )
         return archived.info.topic_partition.topic == self._topic
+
+
+def _refuse_unfinished(listed: Sequence[ArchivedObject]) -> None:
+    """Raise where objects are superseded: they would be read again after a backfill."""
+    read = {archived.key for archived in visible(listed)}
+    left = next((archived.key for archived in listed if archived.key not in read), None)
+    if left is not None:
+        raise ConfigurationError(
+            f"{left}: another object takes its place, and it is not deleted yet: let 'secor archive"
+            " compact' finish, then plan again"
+        )
 
 
 def roots_of(archive: Archive, topic: str) -> list[str]:

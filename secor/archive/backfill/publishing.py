@@ -35,7 +35,7 @@ from secor.archive.backfill.run_journal import (
 from secor.batch.workspace import Workspace
 from secor.core.errors import AlreadyExists, ConfigurationError, NotFound, ObjectConflict
 from secor.core.ports import ObjectStore
-from secor.core.small_objects import put_bytes, read_bytes
+from secor.core.small_objects import put_bytes, read_bytes, without_sha256
 
 REPLACED = "replaced-by-backfill"
 """Metadata of old objects that are kept: the backfill's id, after their own."""
@@ -221,7 +221,10 @@ class Publisher:
             stored = self.store.head(key)
         except NotFound:
             return False
-        if metadata is not None and (stored.size, stored.metadata) != (size, dict(metadata)):
+        if metadata is not None and (stored.size, without_sha256(stored.metadata)) != (
+            size,
+            without_sha256(metadata),
+        ):
             raise ObjectConflict(
                 f"{key}: another object stands where backfill {self.places.id} puts one; nothing"
                 " was overwritten"

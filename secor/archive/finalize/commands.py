@@ -8,9 +8,27 @@ import subprocess
 from urllib.parse import unquote
 
 from secor.archive.finalize.finalizer import Leaf
-from secor.archive.finalize.templates import PLACEHOLDER, split
 from secor.core.errors import ActionFailed, ConfigurationError
 from secor.core.text import mask_command
+
+PLACEHOLDERS = ("topic", "path", "url", "partition", "location")
+
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+def split(template: str) -> list[str]:
+    """Return the arguments of a template.  Raises ``ConfigurationError``."""
+    try:
+        arguments = shlex.split(template)
+    except ValueError as error:
+        raise ConfigurationError(f"it is no command: {error}") from error
+    unknown = set(PLACEHOLDER.findall(template)) - set(PLACEHOLDERS)
+    if unknown or not arguments:
+        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+        what = f"{{{min(unknown)}}} is none of {known}" if unknown else "it is empty"
+        raise ConfigurationError(what)
+    return arguments
+
 
 LAST = 300
 """Characters of a failed command's output that are told."""

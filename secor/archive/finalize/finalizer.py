@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from secor.archive.finalize.periods import Period, Periods
 from secor.archive.finalize.stored_time import Progress, offsets, slowest
 from secor.core.errors import ActionFailed, ConfigurationError, CorruptFile
-from secor.core.foreign_json import load_json
 from secor.core.model import StoredObject
 from secor.core.naming import ROUTED, ObjectName, parse_key
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import put_bytes
+from secor.core.text import load_json
 
 SUCCESS = "_SUCCESS"
 CLOSE = 3600.0
@@ -200,10 +200,11 @@ class Finalizer:
         outcome.late += [late] if late.keys else []
 
     def _late(self, standing: Standing, marker: StoredObject) -> Late:
+        # A rewritten object has the messages of others that were there.
         suspects = [
             (name, stored)
             for name, stored in standing.objects
-            if stored.modified > marker.modified - CLOSE
+            if stored.modified > marker.modified - CLOSE and name.end is None
         ]
         recorded = self._recorded(marker) if suspects else None
         keys = tuple(

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import CorruptFile, NotFound
-from secor.core.foreign_json import load_json
 from secor.core.model import TopicPartition
 from secor.core.naming import ObjectName, parse_key
+from secor.core.text import load_json
 from secor.parsing.parts import release_part
 
 MARKER = "_replay_"

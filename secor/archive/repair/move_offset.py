@@ -60,7 +60,7 @@ def plan_move(
         )
     in_the_way = [
         extent
-        for extent in extents_of(archive, topic_partition)
+        for extent in extents_of(archive, topic_partition, superseded=True)
         if extent.reaches(offset) and extent.archived.name.generation >= generation
     ]
     if in_the_way and not delete_objects:

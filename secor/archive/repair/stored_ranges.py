@@ -34,12 +34,14 @@ class Extent:
         return self.start < offset and self.reaches(offset)
 
 
-def extents_of(archive: Archive, topic_partition: TopicPartition) -> list[Extent]:
+def extents_of(
+    archive: Archive, topic_partition: TopicPartition, *, superseded: bool = False
+) -> list[Extent]:
     """Return the objects of a topic partition by start, of every generation, also those in
-    quarantine.
+    quarantine and, if asked for, those that are ``superseded``.
     """
     stored_objects = archive.everything(
-        topic_partition.topic, partitions=[topic_partition.partition]
+        topic_partition.topic, partitions=[topic_partition.partition], superseded=superseded
     )
     return [
         extent if extent.end is not None else replace(extent, end=_end_of(archive, extent.archived))
@@ -78,8 +80,19 @@ def _next(archived: ArchivedObject, ordered: Iterable[ArchivedObject]) -> int | 
         for other in ordered
         if other.name.generation == archived.name.generation
         and other.batch_start > archived.batch_start
+        and _begins_behind(archived, other)
     )
     return next(later, None)
+
+
+def _begins_behind(archived: ArchivedObject, other: ArchivedObject) -> bool:
+    """Tell whether an object that begins later holds later offsets alone.
+
+    A connector's objects of several directories have offsets between one another's.
+    """
+    if not archived.name.of_connect or other.info is not None:
+        return True
+    return other.name.output_partition == archived.name.output_partition
 
 
 def batches_of(extents: Iterable[Extent], generation: int) -> list[OffsetRange]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.verify.compare import combine
-from secor.archive.verify.missing_metadata import missing_metadata
+from secor.archive.verify.inventory import Inventory
 from secor.archive.verify.object_sources import Merge, ObjectSource
 from secor.archive.verify.parsed_objects import Recorded, Recordings
+from secor.archive.verify.partition_sources import missing_metadata
 from secor.archive.verify.report import Kind, PartitionReport
 from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, TopicPartition, next_offset
@@ -20,12 +23,13 @@ def check_alone(
     archive: Archive,
     *,
     parsed: bool = False,
+    inventory: Inventory | None = None,
 ) -> PartitionReport:
     """See that the batches follow one another and every object is what it says.
 
     That a message never reached any object cannot be seen this way.
     """
-    report = PartitionReport(topic_partition, objects=len(objects))
+    report = PartitionReport(topic_partition, objects=len(objects), inventory=inventory)
     for generation in sorted({archived.name.generation for archived in objects}):
         of_generation = [archived for archived in objects if archived.name.generation == generation]
         _check_chain(of_generation, report)
@@ -35,7 +39,19 @@ def check_alone(
         report.notes.append(
             f"{foreign} objects have no metadata of ours: only their content was read"
         )
+    if inventory is not None:
+        _finish(inventory, report)
     return report
+
+
+def _finish(inventory: Inventory, report: PartitionReport) -> None:
+    """Bring an inventory to the end of the objects."""
+    ends = [it.info.batch.end for it in inventory.objects if it.info]
+    end = max([inventory.end, *ends])
+    if inventory.messages == report.compared:
+        inventory.window(end, np.empty(0, np.int64))
+    else:  # of several generations, or of objects that record no offsets
+        inventory.unknown(end, report.compared - inventory.messages)
 
 
 def _check_chain(objects: Iterable[ArchivedObject], report: PartitionReport) -> None:
@@ -69,6 +85,7 @@ def _check_contents(
     objects: Iterable[ArchivedObject], archive: Archive, report: PartitionReport, *, parsed: bool
 ) -> None:
     with_offsets = []
+    inventory = report.inventory
     recordings = Recordings(archive, parsed=parsed)
     for archived in objects:
         what = recordings.of(archived)
@@ -82,6 +99,9 @@ def _check_contents(
     for rows in Merge(with_offsets).windows():
         combined = combine(rows)
         report.compared += len(combined.offsets)
+        tracked = inventory is not None and len(with_offsets) == len(inventory.objects)
+        if inventory is not None and tracked and len(combined.offsets):
+            inventory.window(next_offset(int(combined.offsets[-1])), combined.offsets)
         keys = ", ".join(sorted({part.key for part in rows})[:3])
         report.note(Kind.TWICE, combined.twice, text=f"in {keys}")
 

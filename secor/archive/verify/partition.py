@@ -10,14 +10,17 @@ import pyarrow as pa
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.verify.compare import Rows, combine, differing, offsets_of
+from secor.archive.verify.inventory import Inventory
 from secor.archive.verify.log_port import Log
 from secor.archive.verify.parsed_objects import CountedSource, Parsing, without
 from secor.archive.verify.partition_sources import Pending, sources_of
 from secor.archive.verify.report import Kind, PartitionReport
 from secor.archive.verify.text_objects import SharedSource, TextSource, reach_of
-from secor.core.model import SCHEMA, Chunk, LogRange, TopicPartition
+from secor.core.model import SCHEMA, Chunk, LogRange, TopicPartition, next_offset
 
 Text = TextSource | SharedSource | CountedSource
+
+_NO_OFFSETS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,10 @@ class PartitionCheck:
         bounds: Bounds,
         progress: Callable[[TopicPartition, int], None] | None = None,
         parsing: Parsing | None = None,
+        inventory: Inventory | None = None,
     ) -> None:
-        """``parsing`` is for groups that parse."""
-        self.report = PartitionReport(topic_partition, objects=len(objects))
+        """``parsing`` is for groups that parse; ``inventory`` is taken on the way, if wanted."""
+        self.report = PartitionReport(topic_partition, objects=len(objects), inventory=inventory)
         self._parsing = parsing
         self._archive = archive
         self._log = log
@@ -109,10 +113,13 @@ class PartitionCheck:
 
     def _pass_over(self, start: int) -> None:
         """Leave behind what lies below the first offset to compare."""
+        inventory, has_texts = self.report.inventory, self._has_texts_below(start)
         for rows in self._merge.windows(start):
             combined = combine(rows)
             self._twice(combined.twice, rows)
             self.report.below_log += len(combined.offsets)
+            if inventory is not None and not has_texts and len(combined.offsets):
+                inventory.window(next_offset(int(combined.offsets[-1])), combined.offsets)
         while self._texts and self._texts[-1].range.start < start:
             place = self._texts.pop().place
             self.report.below_log += sum(
@@ -121,14 +128,25 @@ class PartitionCheck:
             self.report.notes.append(
                 f"text objects of {place[0]} begin below offset {start}: not compared"
             )
+        if inventory is not None and has_texts:
+            inventory.unknown(start, self.report.below_log)
+        elif inventory is not None:
+            inventory.window(start, _NO_OFFSETS)
+
+    def _has_texts_below(self, start: int) -> bool:
+        return bool(self._texts) and self._texts[-1].range.start < start
 
     def _window(self, log: pa.RecordBatch, end: int) -> None:
         rows = self._merge.upto(end)
+        logged = offsets_of(log)
         log = self._without_filtered(log, rows)
         rows += self._text_rows(log, end, rows)
         stored = combine(rows)
         self._twice(stored.twice, rows)
         self.report.superseded += stored.superseded
+        if self.report.inventory is not None:
+            filtered = np.setdiff1d(logged, offsets_of(log), assume_unique=True)
+            self.report.inventory.window(end, stored.offsets, logged, filtered)
         offsets, records, lossy = stored.offsets, stored.records, stored.values_only
         bare = stored.offsets_only
         wanted = offsets_of(log)

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from secor.archive.verify.inventory import Inventory
 from secor.core.model import TopicPartition, next_offset
 from secor.core.text import how_many, withheld_text
 
@@ -91,7 +92,7 @@ class PartitionReport:
     ``unlogged`` messages that the log has deleted since, ``superseded`` messages of an
     older generation than the one compared, ``in_progress`` messages of an open intent;
     ``behind`` offsets of the log that are not committed, ``withheld`` those behind an open
-    transaction.
+    transaction.  ``inventory`` is taken where evidence is wanted.
     """
 
     topic_partition: TopicPartition
@@ -111,6 +112,7 @@ class PartitionReport:
     counts: Counter[Kind] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    inventory: Inventory | None = None
 
     @property
     def by_offset(self) -> int:

@@ -61,9 +61,21 @@ def places(objects: Iterable[ArchivedObject], reach: Reach, *, buckets: bool = T
 
     Objects of one batch whose output partitions are ``buckets`` of offsets follow one
     another; others share the batch.  Without metadata an object ends where ``reach`` says.
+    Those of a connector that are in several directories are compared together: each begins at
+    its own first message, and their offsets lie between one another's.
     """
+    ordered = sorted(objects, key=_order)
+    directories = {
+        archived.name.output_partition for archived in ordered if _is_connectors(archived)
+    }
+    if len(directories) > 1:
+        return [
+            place
+            for foreign, run in groupby(ordered, key=_is_connectors)
+            for place in _places_of_run(list(run), reach, foreign=foreign, buckets=buckets)
+        ]
     batches = groupby(
-        sorted(objects, key=_order),
+        ordered,
         key=lambda batch_places: (batch_places.batch_start, batch_places.info is None),
     )
     batch_places: list[Place] = []
@@ -80,6 +92,18 @@ def places(objects: Iterable[ArchivedObject], reach: Reach, *, buckets: bool = T
         else:
             batch_places.append((OffsetRange(batch[0].batch_start, end), batch))
     return batch_places
+
+
+def _places_of_run(
+    run: Sequence[ArchivedObject], reach: Reach, *, foreign: bool, buckets: bool
+) -> list[Place]:
+    if not foreign:
+        return places(run, reach, buckets=buckets)
+    return [(OffsetRange(run[0].batch_start, max(map(reach, run))), run)]
+
+
+def _is_connectors(archived: ArchivedObject) -> bool:
+    return archived.name.of_connect and archived.info is None
 
 
 def _order(archived: ArchivedObject) -> tuple[int, bool, int]:

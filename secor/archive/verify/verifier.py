@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from secor.archive.beginning import Beginnings
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead
 from secor.archive.quarantine.listing import begun, marker_key, markers
+from secor.archive.verify.inventory import Inventory
 from secor.archive.verify.log_port import Log
 from secor.archive.verify.offline_check import check_alone
 from secor.archive.verify.parsed_objects import Parsing
@@ -34,7 +36,7 @@ class Verifier:
     ``generations`` limits the objects looked at; without it all are, and of an offset in
     several generations the newest counts.  ``start`` is the first offset to compare; None
     is the log's start, or with ``from_first_object`` where the archive begins, for groups
-    that did not begin at the log's start.
+    that did not begin at the log's start.  ``inventories`` are taken for evidence.
     """
 
     archive: Archive
@@ -46,6 +48,7 @@ class Verifier:
     progress: Progress | None = None
     looked: Looked | None = None
     parsing: Parsing | None = None
+    inventories: bool = False
 
     def verify(
         self, topic: str, partitions: Iterable[int], topic_id: str | None = None
@@ -62,18 +65,25 @@ class Verifier:
         faults: dict[TopicPartition, str] = {}
         before = {number: self._entry(TopicPartition(topic, number), faults) for number in wanted}
         objects = self._objects(topic)
+        beginnings = self.archive.beginnings(topic)
         for number in sorted(wanted | objects.keys()):
             topic_partition = TopicPartition(topic, number)
             after = self._entry(topic_partition, faults)
             entry = before.get(number, after)
             ordered = sorted(objects.get(number, []), key=_order)
+            current = [it for it in ordered if not _of_earlier_topic(it, after)]
+            begins = _beginning(beginnings, number, current)
             if topic_partition in faults:
                 entry = after = Entry(_stored_end(ordered))
             with reading_ahead(
                 self.archive, {archived.key: archived.size for archived in ordered}
             ) as archive:
                 report = replace(self, archive=archive)._verify(
-                    topic_partition, entry, after, ordered
+                    topic_partition, entry, after, ordered, begins
+                )
+            if begins:
+                report.notes.append(
+                    f"the archive begins at offset {begins}: what was below has expired"
                 )
             if topic_partition in faults:
                 report.found_range(Kind.LEDGER, 0, 0, text=faults[topic_partition])
@@ -107,9 +117,10 @@ class Verifier:
         before: Entry,
         after: Entry,
         objects: Sequence[ArchivedObject],
+        begins: int,
     ) -> PartitionReport:
         current = [archived for archived in objects if not _of_earlier_topic(archived, after)]
-        start = self._start(current)
+        start = max(begins, self._start(current))
         committed = start if before.committed is None else before.committed
         allowed = max(committed, after.committed or 0, after.intent.end if after.intent else 0)
         settled = _settled(self.archive, topic_partition, current)
@@ -121,6 +132,7 @@ class Verifier:
             bounds=Bounds(start, committed, allowed),
             progress=self.progress,
             parsing=self.parsing,
+            inventory=self._inventory(start, committed, settled.objects),
         )
         waiting = [archived for archived in settled.objects if self.archive.in_quarantine(archived)]
         check.report.quarantined = sum(
@@ -138,12 +150,29 @@ class Verifier:
             )
         return check.run()
 
+    def _inventory(
+        self, start: int, committed: int, objects: Sequence[ArchivedObject]
+    ) -> Inventory | None:
+        """Return an empty one, of the objects whose batches are committed."""
+        if not self.inventories:
+            return None
+        committed_objects = [it for it in objects if it.batch_start < committed]
+        first = min((archived.batch_start for archived in committed_objects), default=start)
+        return Inventory(first, committed_objects)
+
     def _start(self, objects: Sequence[ArchivedObject]) -> int:
         if self.start is not None:
             return self.start
         if self.from_first_object:
             return min((archived.batch_start for archived in objects), default=0)
         return 0
+
+
+def _beginning(beginnings: Beginnings, partition: int, objects: Sequence[ArchivedObject]) -> int:
+    """Return where the archive of a partition's present log begins, whose objects these are."""
+    generations = {archived.name.generation for archived in objects}
+    known = (beginnings.of(partition, generation) for generation in generations)
+    return max(known, default=beginnings.greatest(partition))
 
 
 def _stored_end(objects: Iterable[ArchivedObject]) -> int | None:
@@ -216,6 +245,7 @@ def verify_archive_only(
     generations: Sequence[int] | None = None,
     *,
     parsed: bool = False,
+    inventories: bool = False,
 ) -> Iterator[PartitionReport]:
     """Give a report for each partition from names, metadata and contents alone."""
     by_partition: dict[int, list[ArchivedObject]] = {}
@@ -225,8 +255,16 @@ def verify_archive_only(
         ordered = sorted(objects, key=lambda archived: (archived.name.generation, _order(archived)))
         with reading_ahead(archive, {archived.key: archived.size for archived in ordered}) as ahead:
             settled = _settled(archive, TopicPartition(topic, number), ordered)
+            inventory = None
+            if inventories and settled.objects:
+                start = min(archived.batch_start for archived in settled.objects)
+                inventory = Inventory(start, settled.objects)
             report = check_alone(
-                TopicPartition(topic, number), settled.objects, ahead, parsed=parsed
+                TopicPartition(topic, number),
+                settled.objects,
+                ahead,
+                parsed=parsed,
+                inventory=inventory,
             )
         settled.tell(report)
         yield report

@@ -81,6 +81,8 @@ def _route(draft: Draft, lines: list[Line], tables: tuple[str, ...]) -> None:
     ):
         if name in draft.properties:
             lines.append(_line(draft, key, draft.flag(name), name))
+    why = "the sink reads integers of times and timestamps as milliseconds"
+    lines.append(Line("units", {"*": "milliseconds"}, (), why))
     properties = _properties(draft, makes=makes)
     if properties:
         lines.append(properties)

@@ -7,33 +7,15 @@ every sink connector of Kafka Connect has.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from secor.config.translation.draft import Outcome
-
-NOT_NEEDED, NOT_SUPPORTED = Outcome.UNNEEDED, Outcome.UNSUPPORTED
-
-
-@dataclass(frozen=True, slots=True)
-class SinkSetting:
-    """``name`` may have ``<table>`` and a final ``*``; ``here`` is Markdown.
-
-    ``outcome`` is what becomes of a setting that nothing translates, None for one that has its
-    counterpart.
-    """
-
-    name: str
-    here: str
-    outcome: Outcome | None = None
-
-    def matches(self, name: str) -> bool:
-        """Tell whether this is the row of a setting that a connector has."""
-        pattern = re.escape(self.name).replace("<table>", ".+")
-        if pattern.endswith(r"\*"):
-            pattern = pattern.removesuffix(r"\*") + ".+"
-        return re.fullmatch(pattern, name) is not None
-
+from secor.config.connect.settings import (
+    CONNECT_SETTINGS,
+    NOT_NEEDED,
+    NOT_SUPPORTED,
+    SinkSetting,
+    markdown_rows,
+)
 
 SINK_SETTINGS = (
     SinkSetting("iceberg.tables", "one `[[tables]]` for each, with `table`"),
@@ -129,42 +111,6 @@ SINK_SETTINGS = (
 )
 """In the order of the documentation."""
 
-CONNECT_SETTINGS = (
-    SinkSetting("name", "`group.name`"),
-    SinkSetting("connector.class", '`group.kind = "table"`'),
-    SinkSetting("tasks.max", "none: run as many processes as you like", NOT_NEEDED),
-    SinkSetting("topics", "`kafka.topics`"),
-    SinkSetting("topics.regex", "`kafka.topics_pattern`"),
-    SinkSetting("value.converter", "`parser.decoder`"),
-    SinkSetting("value.converter.*", "`[parser]`"),
-    SinkSetting("key.converter", "none: keys are not read", NOT_NEEDED),
-    SinkSetting("key.converter.*", "none: keys are not read", NOT_NEEDED),
-    SinkSetting("header.converter", "none: headers are not read", NOT_NEEDED),
-    SinkSetting("header.converter.*", "none: headers are not read", NOT_NEEDED),
-    SinkSetting(
-        "transforms",
-        "`parser.transforms`, written by hand; for the sink's own see below",
-        NOT_SUPPORTED,
-    ),
-    SinkSetting("transforms.*", "as above", NOT_SUPPORTED),
-    SinkSetting("predicates", "conditions in `parser.transforms`", NOT_SUPPORTED),
-    SinkSetting("predicates.*", "as above", NOT_SUPPORTED),
-    SinkSetting("errors.deadletterqueue.topic.name", "`parser.dead_letter_topic`"),
-    SinkSetting(
-        "errors.*", "none: what cannot be a row is in quarantine, with the reason", NOT_NEEDED
-    ),
-    SinkSetting("consumer.override.auto.offset.reset", "`kafka.reset`"),
-    SinkSetting("consumer.override.client.rack", "`kafka.client_rack`"),
-    SinkSetting(
-        "consumer.override.group.instance.id", "`kafka.group_instance_id`, one for each process"
-    ),
-    SinkSetting("consumer.override.*", "`[kafka]`, written by hand", NOT_SUPPORTED),
-    SinkSetting("producer.override.*", "none: nothing is produced but events", NOT_NEEDED),
-    SinkSetting("admin.override.*", "none: `[kafka]` is one connection for all", NOT_NEEDED),
-    SinkSetting("config.action.reload", "none: the environment is read at the start", NOT_NEEDED),
-)
-"""Of every sink connector."""
-
 
 @dataclass(frozen=True, slots=True)
 class SinkTransform:
@@ -211,18 +157,9 @@ def transform_of(class_name: str) -> SinkTransform | None:
     return next((it for it in SINK_TRANSFORMS if it.name == name.partition("$")[0]), None)
 
 
-def row_of(name: str) -> SinkSetting | None:
-    """Return the row of a setting: the first that names it; None for an unknown one."""
-    rows = (*SINK_SETTINGS, *CONNECT_SETTINGS)
-    exact = [row for row in rows if row.name == name]
-    return next(iter([*exact, *(row for row in rows if row.matches(name))]), None)
-
-
 def page_rows() -> list[str]:
     """Return the table of ``docs/tables.md``, with its head."""
-    head = ["| its setting | here |", "|---|---|"]
-    rows = (*SINK_SETTINGS, *CONNECT_SETTINGS)
-    return [*head, *(f"| `{row.name}` | {row.here} |" for row in rows)]
+    return markdown_rows((*SINK_SETTINGS, *CONNECT_SETTINGS))
 
 
 def transform_rows() -> list[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from secor.config.translation.draft import Draft
-from secor.config.translation.jaas import copy_jaas
+from secor.config.translation.draft import Draft, copy_jaas
 
 _NEW = "kafka.new.consumer."
 _ITERATOR = "kafka.message.iterator.className"

@@ -2,9 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import textwrap
+import tomllib
+from collections.abc import Callable, Iterator
 
-from secor.config.translation.draft import Draft, Outcome
+from secor.config.load import validate
+from secor.config.show import toml_value
+from secor.config.translation.draft import Draft, Line, Outcome
+from secor.core.errors import ConfigurationError
+
+_SECTIONS = (
+    "group",
+    "kafka",
+    "ledger",
+    "ledger.zookeeper",
+    "store",
+    "store.s3",
+    "store.gcs",
+    "store.azure",
+    "output",
+    "parser",
+    "policy",
+    "catalog",
+    "rows",
+    "commit",
+    "hudi",
+    "finalize",
+    "local",
+    "metrics",
+)
+
+_WIDTH = 100
+
+
+def finish(
+    draft: Draft, about: str, source: str, rest: Callable[[str], tuple[Outcome, str]]
+) -> tuple[str, Draft]:
+    """Return the file, which begins with the comment ``about``, and what became of each property.
+
+    ``rest`` says what to report of a property that no converter has looked at.  Raises
+    ``ConfigurationError`` with everything that makes a valid configuration impossible, by the
+    properties' names; ``source`` names where they came from.
+    """
+    for name in draft.properties:
+        if name not in draft.outcomes:
+            empty = not draft.value(name)
+            draft.outcomes[name] = (Outcome.EMPTY, "") if empty else rest(name)
+    _refuse(source, draft.faults)
+    text = render(draft, about)
+    _, faults = validate(tomllib.loads(text))
+    _refuse(source, [f"{_origin(draft, key)}: {fault}" for key, fault in faults.items()])
+    return text, draft
+
+
+def _refuse(source: str, faults: list[str]) -> None:
+    if faults:
+        head = f"{source}: no configuration of ours can be made of it"
+        raise ConfigurationError("\n  ".join([head, *faults]))
+
+
+def _origin(draft: Draft, key: str) -> str:
+    """Name a faulty key by the properties that it came from."""
+    steps = key.split(".")
+    lines = draft.lines
+    if len(steps) > 1 and steps[1].isdigit():
+        several = {"topics": list(draft.rules.values()), "tables": draft.tables}
+        if steps[0] in several:
+            lines, steps = several[steps[0]][int(steps[1])], steps[2:]
+    own = ".".join(steps)
+    names = dict.fromkeys(
+        name for line in lines if own in (line.key, "match") for name in line.names
+    )
+    return f"{key} (from {', '.join(names)})" if names else key
+
+
+def render(draft: Draft, about: str) -> str:
+    """Return the file, which begins with the comment ``about``.  Secrets are not in it."""
+    blocks = [about]
+    for section in _SECTIONS:
+        lines = [line for line in draft.lines if line.key.rpartition(".")[0] == section]
+        if lines:
+            blocks.append("\n".join([f"[{section}]", *_lines(lines, f"{section}.")]))
+    blocks += ["\n".join(["[[tables]]", *_lines(route, "")]) for route in draft.tables]
+    for match, lines in draft.rules.items():
+        head = ["[[topics]]", f"match = {toml_value(match)}"]
+        blocks.append("\n".join([*head, *_lines(lines, "")]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _lines(lines: list[Line], section: str) -> Iterator[str]:
+    for line in lines:
+        if line.note:
+            yield f"# {line.note}"
+        setting = f"{line.key.removeprefix(section)} = {toml_value(line.value)}"
+        whole = f"{setting}  # {', '.join(line.names)}" if line.names else setting
+        if len(whole) <= _WIDTH:
+            yield whole
+            continue
+        names = textwrap.wrap(", ".join(line.names), _WIDTH - 2, break_on_hyphens=False)
+        yield from (f"# {part}" for part in names)
+        yield setting
 
 
 def needs_a_person(draft: Draft) -> bool:

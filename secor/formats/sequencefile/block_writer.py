@@ -20,8 +20,7 @@ from secor.formats.sequencefile.fields import (
 from secor.formats.sequencefile.framing import Blocks, frame_blocks
 from secor.formats.sequencefile.header import ESCAPE, LARGEST, encode_vint
 from secor.formats.sequencefile.layouts import Keys, Layout, join_keys
-from secor.formats.sequencefile.output import MOST_WRITE, Output
-from secor.formats.sequencefile.record_writer import refuse_large
+from secor.formats.sequencefile.record_writer import MOST_WRITE, Output, refuse_large
 
 BLOCK_SIZE = 1_000_000
 """Bytes of keys and values that end a block: Hadoop's ``io.seqfile.compress.blocksize``."""

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from secor.formats.sequencefile.fields import (
     Field,
@@ -32,19 +33,129 @@ from secor.formats.sequencefile.fields import (
     Longs,
     Mask,
     assemble,
+    binaries,
     binary_sizes,
+    content,
     fixed,
     flags,
     join,
+    msgpack_arrays,
     msgpack_binaries,
     msgpack_integers,
+    msgpack_strings,
     negate,
     total,
     valid_rows,
     without_nulls,
 )
 from secor.formats.sequencefile.header import BYTES_WRITABLE, LONG_WRITABLE
-from secor.formats.sequencefile.header_field import pack_headers
+
+_SHORT = 255
+"""Bytes of a value whose length takes one byte, the last before the value."""
+
+
+def pack_headers(column: pa.Array) -> tuple[Ints, pa.Array | None]:
+    """Return field 4 of every row (empty: no headers) and its sizes; None where no row has any.
+
+    Each header is a row of fields, the first of a message with the head of its list in front:
+    one after the other, the headers of a message are its field.
+    """
+    lengths = without_nulls(pc.list_value_length(column)).to_numpy().astype(np.int64)
+    ends = np.cumsum(lengths)
+    if not len(ends) or not ends[-1]:
+        return 0, None
+    headers = column.flatten()
+    if (lengths == lengths[0]).all():
+        alike = _pack_same_names(headers, int(lengths[0]))
+        if alike is not None:
+            return alike
+    firsts = np.zeros(ends[-1], np.bool_)
+    firsts[(ends - lengths)[lengths > 0]] = True
+    counts = np.zeros(ends[-1], np.int64)
+    counts[firsts] = lengths[lengths > 0]
+    packed = _packed_headers(headers, firsts, counts)
+    places, data = content(packed)
+    offsets = np.zeros(len(column) + 1, np.int32)
+    offsets[1:] = places[ends] - places[0]
+    return np.diff(offsets).astype(np.int64), binaries(offsets, data[places[0] :])
+
+
+def _packed_headers(headers: pa.StructArray, firsts: Mask, counts: Longs) -> pa.Array:
+    """Return ``[name, value or nil]`` of each header, behind field and length in ``firsts``."""
+    names, values = headers.field("key").cast(pa.binary()), headers.field("value")
+    before = [flags(0x04, firsts), *msgpack_arrays(counts, firsts), fixed(0x92, 1)]
+    before += msgpack_strings(binary_sizes(names))
+    has_value = valid_rows(values)
+    between = [flags(0xC0, negate(has_value))] if has_value is not True else []
+    if has_value is not False:
+        between += msgpack_binaries(binary_sizes(values), has_value)
+    rows = len(headers)
+    return join([assemble(before, rows), names, assemble(between, rows), values])
+
+
+def _pack_same_names(headers: pa.StructArray, count: int) -> tuple[Ints, pa.Array] | None:
+    """Return what ``pack_headers`` does, where all rows have the same ``count`` names.
+
+    Then all that stands between the values is alike but for their lengths.  None where names
+    differ, or values are null or long.
+    """
+    values = headers.field("value")
+    if values.null_count or not _repeat(headers.field("key"), count):
+        return None
+    sizes = binary_sizes(values).reshape(-1, count)
+    if sizes.max() > _SHORT:
+        return None
+    between = _between_values(headers.slice(0, count))
+    if (sizes == sizes[0]).all():
+        return _pack_same_sizes(between, sizes, values)
+    prefixes = np.tile(np.frombuffer(b"".join(between), np.uint8), (len(sizes), 1))
+    ends = np.cumsum([len(part) for part in between])
+    prefixes[:, ends - 1] = sizes
+    offsets = np.zeros(len(values) + 1, np.int32)
+    offsets[1:] = (np.arange(len(sizes))[:, np.newaxis] * ends[-1] + ends).reshape(-1)
+    places, data = content(join([binaries(offsets, prefixes), values]))
+    starts = places[::count]
+    packed = binaries((starts - starts[0]).astype(np.int32), data[starts[0] :])
+    return np.diff(starts), packed
+
+
+def _pack_same_sizes(between: list[bytes], sizes: Longs, values: pa.Array) -> tuple[Ints, pa.Array]:
+    """Fill a table with what is alike and the values, column by column."""
+    rows, widths = len(sizes), sizes[0].tolist()
+    places, data = content(values)
+    stored = np.frombuffer(data, np.uint8)[places[0] : places[-1]].reshape(rows, sum(widths))
+    width = sum(map(len, between)) + sum(widths)
+    table = np.empty((rows, width), np.uint8)
+    at = taken = 0
+    for part, size in zip(between, widths, strict=True):
+        table[:, at : at + len(part)] = np.frombuffer(part[:-1] + bytes([size]), np.uint8)
+        at += len(part)
+        table[:, at : at + size] = stored[:, taken : taken + size]
+        at += size
+        taken += size
+    offsets = np.arange(0, (rows + 1) * width, width, dtype=np.int64)
+    return np.full(rows, width, np.int64), binaries(offsets.astype(np.int32), table)
+
+
+def _between_values(headers: pa.StructArray) -> list[bytes]:
+    """Return what stands before each value of one message, as if it had none."""
+    names = headers.field("key")
+    empty = pa.array([b""] * len(names), pa.binary())
+    alike = pa.StructArray.from_arrays([names, empty], names=["key", "value"])
+    firsts = np.arange(len(names)) == 0
+    packed = _packed_headers(alike, firsts, np.where(firsts, len(names), 0))
+    return [bytes(part) for part in packed.to_pylist()]
+
+
+def _repeat(names: pa.Array, count: int) -> bool:
+    """Tell whether the names are the first ``count`` ones over and over."""
+    places, data = content(names)
+    sizes = np.diff(places).reshape(-1, count)
+    if (sizes != sizes[0]).any():
+        return False
+    width = int(sizes[0].sum())
+    stored = np.frombuffer(data, np.uint8)[places[0] : places[-1]].reshape(len(sizes), width)
+    return bool((stored == stored[0]).all())
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from secor.formats.typed.fitting import (
 from secor.formats.typed.inference import Rows, by_kind
 from secor.formats.typed.misfit_prefilter import suspects
 from secor.formats.typed.nested_arrays import is_json, together
+from secor.formats.typed.scalar_casts import TypeRules
 from secor.formats.typed.to_python import plain, write_out
 
 Part = tuple[Rows, pa.Array]
@@ -39,7 +40,7 @@ class ColumnFit:
         valid: pa.Array,
         *,
         extra: bool,
-        exact: bool,
+        rules: TypeRules,
     ) -> None:
         """Take all rows; those that are not ``valid`` are null."""
         self._field = field
@@ -47,7 +48,7 @@ class ColumnFit:
         self._target = target
         self._valid = valid
         self._extra = extra
-        self._exact = exact
+        self._rules = rules
         self.bad: dict[int, str] = {}
         self.left: dict[int, Any] = {}
 
@@ -69,7 +70,7 @@ class ColumnFit:
                 return self._by_kind(rows, parts)
         chosen = pa.array(rows)
         valid = self._valid.take(chosen).to_numpy(zero_copy_only=False)
-        suspect = suspects(field, column, self._target, valid, exact=self._exact)
+        suspect = suspects(field, column, self._target, valid, rules=self._rules)
         if not suspect.any():
             suspect = np.arange(len(rows)) < len(rows) // 2
             judged = self._fit
@@ -96,7 +97,7 @@ class ColumnFit:
         """Fit all or none.  Raises ``MisfitError``."""
         valid = self._valid if len(rows) == len(self._valid) else self._valid.take(pa.array(rows))
         like = pc.if_else(valid, True, None)
-        converted = fit_field(field, column, self._target, like, exact=self._exact)
+        converted = fit_field(field, column, self._target, like, rules=self._rules)
         if self._extra and field is not None:
             more = find_undeclared(column, self._target.type, marked=is_mixed(field))
             if more is not None and more.null_count < len(more):
@@ -114,7 +115,7 @@ class ColumnFit:
         texts = field is not None and is_mixed(field)
         if texts or column.null_count or any(map(pa.types.is_nested, kinds)) or is_json(kinds[0]):
             return pa.concat_arrays([self._single(row) for row in rows.tolist()])
-        outcomes = fit_singly(column, self._target.type, self._target.name, exact=self._exact)
+        outcomes = fit_singly(column, self._target.type, self._target.name, rules=self._rules)
         nothing = pa.nulls(1, self._target.type)
         for row, outcome in zip(rows.tolist(), outcomes, strict=True):
             if isinstance(outcome, str):

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from secor.core.variant_json import dumps, is_mixed, loads
-from secor.formats.typed.inference import INT64, observe, widen
+from secor.formats.typed.inference import INT64
 from secor.formats.typed.iso_times import FIRST_VALUES, time_type
 from secor.formats.typed.nested_arrays import (
     children,
@@ -38,6 +38,8 @@ Tally = dict[Path, Counter[str]]
 MAJORITY = 0.99
 """The share of a field's values by which their kind wins."""
 
+NUMBERS, BIG_INTEGERS = "numbers", "integers beyond 64 bits"
+
 ITEM, ENTRY = "[]", "{}"
 """Steps of paths into lists and maps."""
 
@@ -54,34 +56,29 @@ class Outvoted:
 
     def __str__(self) -> str:
         """Return it as a log line shows it."""
-        name = ".".join(self.path).replace(f".{ITEM}", ITEM).replace(f".{ENTRY}", ENTRY)
-        return f"{name} ({self.count:,} of {self.total:,} are {self.others}, not {self.kind})"
+        share = f"{self.count:,} of {self.total:,}"
+        return f"{show_path(self.path)} ({share} are {self.others}, not {self.kind})"
 
 
-def seen_together(
-    groups: Sequence[pa.StructArray], times: Collection[str] = ()
-) -> tuple[pa.StructType, list[Outvoted]]:
-    """Return the type of rows, decoded in groups of one type each, and what was outvoted.
+def show_path(path: Path) -> str:
+    """Return a path as a log line shows it."""
+    return ".".join(path).replace(f".{ITEM}", ITEM).replace(f".{ENTRY}", ENTRY)
 
-    ``times`` are dotted names of fields that hold times: of these any number of values is enough.
+
+def tally_of(groups: Sequence[pa.StructArray]) -> tuple[Tally, set[Path]]:
+    """Count the kinds of values at each path; return them, and the paths of fractions.
+
+    A decoder makes doubles of a column of JSON numbers only if one is written as a fraction.
     """
     tally: Tally = {}
+    fractions: set[Path] = set()
     for rows in groups:
-        _count(rows, False, (), tally)
-    outvoted = [
-        it for path, kinds in tally.items() if (it := _find_outvoted(path, kinds)) is not None
-    ]
-    winners = {it.path: it.kind for it in outvoted}
-    columns = [observe(_prune(rows, False, (), winners) if winners else rows) for rows in groups]
-    together, *others = (column.type for column in columns)
-    for other in others:
-        both = widen(together, other)
-        if pa.types.is_struct(both):  # else there are too many fields
-            together = both
-    return _with_times(together, columns, times), outvoted
+        _count(rows, False, (), tally, fractions)
+    return tally, fractions
 
 
-def _find_outvoted(path: Path, kinds: Counter[str]) -> Outvoted | None:
+def find_outvoted(path: Path, kinds: Counter[str]) -> Outvoted | None:
+    """Return which values of a field do not count; None if none or all do."""
     total = kinds.total()
     (kind, count), *others = kinds.most_common()
     if not others or count < total * MAJORITY:
@@ -90,7 +87,7 @@ def _find_outvoted(path: Path, kinds: Counter[str]) -> Outvoted | None:
     return Outvoted(path, kind, names, total - count, total)
 
 
-def _count(array: pa.Array, marked: bool, path: Path, tally: Tally) -> None:
+def _count(array: pa.Array, marked: bool, path: Path, tally: Tally, fractions: set[Path]) -> None:
     """Count the kinds of values at each path."""
     kind = array.type
     present = len(array) - array.null_count
@@ -98,11 +95,13 @@ def _count(array: pa.Array, marked: bool, path: Path, tally: Tally) -> None:
         return
     if marked or is_json(kind):
         for text in text_of(array).drop_null().to_pylist():
-            _count_value(loads(text), path, tally)
+            _count_value(loads(text), path, tally, fractions)
         return
     tally.setdefault(path, Counter())[_kind(kind)] += present
+    if pa.types.is_floating(kind):
+        fractions.add(path)
     for step, below, mixed in _below(array):
-        _count(below, mixed, (*path, step), tally)
+        _count(below, mixed, (*path, step), tally, fractions)
 
 
 def _below(array: pa.Array) -> Iterator[tuple[str, pa.Array, bool]]:
@@ -117,16 +116,18 @@ def _below(array: pa.Array) -> Iterator[tuple[str, pa.Array, bool]]:
         yield ENTRY, entries(array)[1].field(1), is_mixed(kind.item_field)
 
 
-def _count_value(value: Any, path: Path, tally: Tally) -> None:
+def _count_value(value: Any, path: Path, tally: Tally, fractions: set[Path]) -> None:
     if value is None:
         return
     tally.setdefault(path, Counter())[_kind_of_value(value)] += 1
+    if isinstance(value, float):
+        fractions.add(path)
     if isinstance(value, dict):
         for name, below in value.items():
-            _count_value(below, (*path, name), tally)
+            _count_value(below, (*path, name), tally, fractions)
     elif isinstance(value, list):
         for item in value:
-            _count_value(item, (*path, ITEM), tally)
+            _count_value(item, (*path, ITEM), tally, fractions)
 
 
 def _kind(kind: pa.DataType) -> str:
@@ -138,7 +139,7 @@ def _kind(kind: pa.DataType) -> str:
     if is_list(kind):
         return "lists"
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return "numbers"
+        return NUMBERS
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return "texts"
     if pa.types.is_boolean(kind):
@@ -153,8 +154,13 @@ _OF_VALUES = {dict: "objects", list: "lists", str: "texts", bool: "booleans", by
 
 def _kind_of_value(value: Any) -> str:
     if type(value) is int and value not in INT64:
-        return "integers beyond 64 bits"
-    return _OF_VALUES.get(type(value), "numbers")
+        return BIG_INTEGERS
+    return _OF_VALUES.get(type(value), NUMBERS)
+
+
+def prune(rows: pa.StructArray, winners: Mapping[Path, str]) -> pa.StructArray:
+    """Return the rows with null for what was outvoted."""
+    return _prune(rows, False, (), winners)
 
 
 def _prune(array: pa.Array, marked: bool, path: Path, winners: Mapping[Path, str]) -> pa.Array:
@@ -190,7 +196,7 @@ def _prune_value(value: Any, path: Path, winners: Mapping[Path, str]) -> Any:
     return value
 
 
-def _with_times(kind: pa.DataType, columns: Sequence[pa.Array], times: Collection[str]) -> Any:
+def with_times(kind: pa.DataType, columns: Sequence[pa.Array], times: Collection[str]) -> Any:
     """Return the type with times for text whose first values are times in all ``columns``.
 
     A name in ``times`` that is empty is that of the columns themselves.
@@ -204,12 +210,12 @@ def _with_times(kind: pa.DataType, columns: Sequence[pa.Array], times: Collectio
                 for name in times
                 if name == field.name or name.startswith(f"{field.name}.")
             ]
-            narrower = _with_times(field.type, columns_by_name.get(field.name, ()), within)
+            narrower = with_times(field.type, columns_by_name.get(field.name, ()), within)
             fields.append(field.with_type(narrower))
         return pa.struct(fields)
     if is_list(kind):
         items = [flatten(column) for column in columns if is_list(column.type)]
-        return pa.list_(_with_times(kind.value_type, items, ()))
+        return pa.list_(with_times(kind.value_type, items, ()))
     if not pa.types.is_string(kind):
         return kind
     texts = [column.drop_null() for column in columns if pa.types.is_string(column.type)]

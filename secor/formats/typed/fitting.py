@@ -2,7 +2,7 @@
 
 | declared | takes |
 |---|---|
-| string | text, text in binary |
+| string | text, text in binary; with ``any_text`` every value |
 | binary | binary, text as its UTF-8 |
 | int, double | numbers of any width if nothing is lost, text that is such a number |
 | decimal | integers, text, doubles that are written with that many digits |
@@ -13,7 +13,7 @@
 | map | maps, structs |
 | json | anything |
 
-``exact`` takes no text as a number, a date or a time of day: where nobody declared the types,
+``TypeRules.exact`` takes no text as a number, a date or a time of day: where nobody declared types,
 "007" is no 7.  Text is a timestamp there if it has date, time and, for instants, an offset.
 
 How a decoder typed a value depends on its neighbours: 5 is a double beside 1.5, and JSON text
@@ -51,9 +51,17 @@ from secor.formats.typed.nested_arrays import (
     together,
     unmark,
 )
-from secor.formats.typed.scalar_casts import cast, castable_rows, takes
+from secor.formats.typed.scalar_casts import (
+    DECLARED,
+    TypeRules,
+    cast,
+    castable_rows,
+    is_bytes,
+    is_text,
+    takes,
+)
 from secor.formats.typed.time_limits import is_limited
-from secor.formats.typed.to_python import json_texts, plain, write_out
+from secor.formats.typed.to_python import any_texts, json_texts, plain, write_out
 
 
 class MisfitError(Exception):
@@ -73,7 +81,12 @@ class MisfitError(Exception):
 
 
 def fit_array(
-    array: pa.Array, target: pa.Field, path: str, *, marked: bool = False, exact: bool = False
+    array: pa.Array,
+    target: pa.Field,
+    path: str,
+    *,
+    marked: bool = False,
+    rules: TypeRules = DECLARED,
 ) -> pa.Array:
     """Return ``array`` as ``target`` says.  Raises ``MisfitError`` if one value does not fit.
 
@@ -83,40 +96,53 @@ def fit_array(
     kind = target.type
     if array.null_count == len(array):
         return pa.nulls(len(array), kind)  # whatever type other rows have given it
+    if rules.any_text and is_text(kind) and (marked or not _is_plain_text(array.type)):
+        return _any_texts(as_json(text_of(array)) if marked else array, kind, path)
     if marked or is_json(array.type):
         array = as_json(text_of(array))
         if not is_json(kind):
-            return _by_kind(array, target, path, exact=exact)
+            return _by_kind(array, target, path, rules=rules)
     # With metadata: that marks JSON text in the one, and has the defaults of the other.
     if array.type.equals(kind, check_metadata=True) and not any_leaf(kind, _is_checked):
         return array
     if is_json(kind):  # parsed text is made canonical
         return as_json(json_texts(unmark(array, pa.field(path, array.type)), nulls=True))
     if pa.types.is_struct(kind):
-        return fit_struct(array, kind, path, exact=exact)
+        return fit_struct(array, kind, path, rules=rules)
     if is_list(kind):
-        return _list(array, kind, path, exact=exact)
+        return _list(array, kind, path, rules=rules)
     if pa.types.is_map(kind):
-        return _map(array, kind, path, exact=exact)
-    return _scalar(array, kind, path, exact=exact)
+        return _map(array, kind, path, rules=rules)
+    return _scalar(array, kind, path, rules=rules)
+
+
+def _is_plain_text(kind: pa.DataType) -> bool:
+    return is_text(kind) or is_bytes(kind)
+
+
+def _any_texts(array: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
+    try:
+        return any_texts(unmark(array, pa.field(path, array.type))).cast(kind)
+    except UnicodeDecodeError as error:
+        raise _misfit(path, array, kind) from error
 
 
 def _is_checked(kind: pa.DataType) -> bool:
     return is_json(kind) or is_limited(kind)
 
 
-def _by_kind(array: pa.Array, target: pa.Field, path: str, *, exact: bool) -> pa.Array:
+def _by_kind(array: pa.Array, target: pa.Field, path: str, *, rules: TypeRules) -> pa.Array:
     """Fit JSON text of several kinds, each value as if it had come alone."""
     parts = []
     for rows, part in by_kind(array, target.type):
         if is_json(part.type):
             raise _misfit(path, part, target.type)
-        parts.append((rows, fit_array(part, target, path, exact=exact)))
+        parts.append((rows, fit_array(part, target, path, rules=rules)))
     return together(parts)
 
 
 def _items(
-    items: pa.Array, target: pa.Field, path: Callable[[int], str], *, marked: bool, exact: bool
+    items: pa.Array, target: pa.Field, path: Callable[[int], str], *, marked: bool, rules: TypeRules
 ) -> pa.Array:
     """Return what lists or maps hold; a misfit names the ``path`` of the first item that is none.
 
@@ -126,7 +152,7 @@ def _items(
     def fit(some: pa.Array, first: int) -> pa.Array:
         if some.null_count and not target.nullable:
             raise MisfitError(lambda: f"{path(first)}: is missing")
-        return fit_array(some, target, path(first), marked=marked, exact=exact)
+        return fit_array(some, target, path(first), marked=marked, rules=rules)
 
     def misfit(some: pa.Array, first: int) -> MisfitError | None:
         try:
@@ -149,14 +175,14 @@ def _items(
 
 
 def fit_struct(
-    array: pa.Array, kind: pa.StructType, path: str, *, exact: bool = False
+    array: pa.Array, kind: pa.StructType, path: str, *, rules: TypeRules = DECLARED
 ) -> pa.StructArray:
     """Return a struct column with exactly the fields of ``kind``."""
     if not pa.types.is_struct(array.type):
         raise _misfit(path, array, kind)
     columns = {field.name: (field, column) for field, column in children(array)}
     fitted_columns = [
-        fit_field(*columns.get(target.name, (None, None)), target, array, path, exact=exact)
+        fit_field(*columns.get(target.name, (None, None)), target, array, path, rules=rules)
         for target in kind.fields
     ]
     return struct_of(fitted_columns, list(kind.fields), array)
@@ -169,14 +195,14 @@ def fit_field(
     parent: pa.Array,
     path: str = "",
     *,
-    exact: bool = False,
+    rules: TypeRules = DECLARED,
 ) -> pa.Array:
     """Return the column ``target`` of struct ``parent``, made of ``column`` if it is there."""
     inner = f"{path}.{target.name}" if path else target.name
     if field is None:
         column = pa.nulls(len(parent), target.type)
     else:
-        column = fit_array(column, target, inner, marked=is_mixed(field), exact=exact)
+        column = fit_array(column, target, inner, marked=is_mixed(field), rules=rules)
     return fill_missing(column, target, parent, inner)
 
 
@@ -200,18 +226,18 @@ def default_of(target: pa.Field, path: str) -> pa.Array:
     return fit_array(constant, target, path)
 
 
-def _list(array: pa.Array, kind: pa.ListType, path: str, *, exact: bool) -> pa.Array:
+def _list(array: pa.Array, kind: pa.ListType, path: str, *, rules: TypeRules) -> pa.Array:
     if not is_list(array.type):
         raise _misfit(path, array, kind)
     marked = is_mixed(array.type.value_field)
     flat = flatten(array)
-    values = _items(flat, kind.value_field, lambda _: f"{path}[]", marked=marked, exact=exact)
+    values = _items(flat, kind.value_field, lambda _: f"{path}[]", marked=marked, rules=rules)
     return list_of(values, kind.value_field, array)
 
 
-def _map(array: pa.Array, kind: pa.MapType, path: str, *, exact: bool) -> pa.Array:
+def _map(array: pa.Array, kind: pa.MapType, path: str, *, rules: TypeRules) -> pa.Array:
     if pa.types.is_struct(array.type):
-        return _map_of_struct(array, kind, path, exact=exact)
+        return _map_of_struct(array, kind, path, rules=rules)
     if not pa.types.is_map(array.type):
         raise _misfit(path, array, kind)
     lists, flat = entries(array)
@@ -221,14 +247,16 @@ def _map(array: pa.Array, kind: pa.MapType, path: str, *, exact: bool) -> pa.Arr
     def inner(place: int) -> str:
         return f"{path}.{keys[place]}"
 
-    items = _items(flat.field(1), kind.item_field, inner, marked=marked, exact=exact)
+    items = _items(flat.field(1), kind.item_field, inner, marked=marked, rules=rules)
     return map_of(keys, items, lists, kind)
 
 
-def _map_of_struct(array: pa.StructArray, kind: pa.MapType, path: str, *, exact: bool) -> pa.Array:
+def _map_of_struct(
+    array: pa.StructArray, kind: pa.MapType, path: str, *, rules: TypeRules
+) -> pa.Array:
     """A struct's fields are the keys, by name, those without a value left out."""
     parts = [
-        (field.name, fit_array(column, kind.item_field, inner, marked=is_mixed(field), exact=exact))
+        (field.name, fit_array(column, kind.item_field, inner, marked=is_mixed(field), rules=rules))
         for field, column in sorted(children(array), key=lambda child: child[0].name)
         for inner in (f"{path}.{field.name}",)
         if column.null_count < len(column)
@@ -247,19 +275,19 @@ def _map_of_struct(array: pa.StructArray, kind: pa.MapType, path: str, *, exact:
     return map_of(flatten(lists), items.take(pa.array(places, pa.int64())), lists, kind)
 
 
-def _scalar(array: pa.Array, kind: pa.DataType, path: str, *, exact: bool) -> pa.Array:
+def _scalar(array: pa.Array, kind: pa.DataType, path: str, *, rules: TypeRules) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
-    if array.type != kind and not takes(kind, array.type, exact=exact):
+    if array.type != kind and not takes(kind, array.type, exact=rules.exact):
         raise _misfit(path, array, kind)
     try:
-        return cast(array, kind, exact=exact)
+        return cast(array, kind, exact=rules.exact)
     except (pa.ArrowException, ValueError) as error:
         raise _misfit(path, array, kind) from error
 
 
 def fit_singly(
-    array: pa.Array, kind: pa.DataType, path: str, *, exact: bool
+    array: pa.Array, kind: pa.DataType, path: str, *, rules: TypeRules
 ) -> list[pa.Array | str]:
     """Return each value of a column of scalars as one row of ``kind``, or why it is none.
 
@@ -268,10 +296,10 @@ def fit_singly(
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     results: list[pa.Array | str] = [""] * len(array)
-    if array.type == kind or takes(kind, array.type, exact=exact):
+    if array.type == kind or takes(kind, array.type, exact=rules.exact):
         for row in castable_rows(array, kind):
             with suppress(pa.ArrowException, ValueError):
-                results[row] = cast(array.slice(row, 1), kind, exact=exact)
+                results[row] = cast(array.slice(row, 1), kind, exact=rules.exact)
     rest = [row for row, result in enumerate(results) if isinstance(result, str)]
     values = _values(array.take(pa.array(rest, pa.int64())))
     for row, value in zip(rest, values, strict=True):

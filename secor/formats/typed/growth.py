@@ -21,10 +21,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from secor.formats.typed.descriptions import LONGEST_INTEGER, MOST_DIGITS, NAMES, describe_type
-from secor.formats.typed.dominance import seen_together
 from secor.formats.typed.inference import observe, widen
-from secor.formats.typed.nested_arrays import JSON, children, is_json, is_list
+from secor.formats.typed.nested_arrays import children, is_json, is_list
+from secor.formats.typed.new_columns import Numbers, is_new, seen_together
 from secor.formats.typed.observed_types import first_that_adds, groups
+from secor.formats.typed.scalar_casts import TypeRules
 from secor.formats.typed.schema import EXTRA, RowSchema
 
 MOST_FIELDS = 1000
@@ -36,7 +37,8 @@ LONGEST_NAME = 255
 DEEPEST = 20
 """Levels; what is nested deeper is JSON text."""
 
-NOTHING: pa.StructType = pa.struct([])
+KEPT = TypeRules(exact=True, any_text=True)
+"""Of types that nobody has declared."""
 
 LONGEST_SHOWN = 100
 """Characters of a type in a log line."""
@@ -128,7 +130,7 @@ class _Growing:
         inner = self._inner(kind, depth)
         if inner is None or depth < DEEPEST or not pa.types.is_nested(kind):
             return inner
-        return JSON
+        return pa.string()
 
     def _inner(self, kind: pa.DataType, depth: int) -> pa.DataType | None:
         if pa.types.is_null(kind):
@@ -152,23 +154,26 @@ def _leaf(kind: pa.DataType) -> pa.DataType:
     known = kind in NAMES or pa.types.is_timestamp(kind) or pa.types.is_time(kind)
     if known or pa.types.is_null(kind) or pa.types.is_decimal128(kind) or pa.types.is_nested(kind):
         return kind
-    return JSON
+    return pa.string()
 
 
 class Growth:
     """Finds the rows by which one version of a schema grows."""
 
-    def __init__(self, schema: RowSchema, propose: Propose) -> None:
+    def __init__(self, schema: RowSchema, propose: Propose, numbers: Numbers = "as seen") -> None:
         """``schema`` keeps what has no column as JSON.  ``propose`` is told what it becomes, and
-        which values of new fields do not fit that.
+        which values of new fields do not fit that.  ``numbers`` is what new fields of numbers are.
         """
+        self._numbers = numbers
         assert schema.fields is not None
         assert schema.extra_fields == "json"
         self._fields = schema.fields
         self._propose = propose
 
-    identity = "growth-4"
-    """Of the rule: another one gives other objects of the same messages."""
+    @property
+    def identity(self) -> str:
+        """Of the rule: another one gives other objects of the same messages."""
+        return "growth-5" if self._numbers == "as seen" else f"growth-5:{self._numbers}"
 
     def look(
         self,
@@ -203,7 +208,7 @@ class Growth:
 
     def misfits(self, rows: pa.StructArray) -> Mapping[int, str]:
         """Return why rows do not fit the present schema; what it lacks is not written down."""
-        return RowSchema(self._fields, "drop", exact=True).fit(rows)[1]
+        return RowSchema(self._fields, "drop", exact=True, any_text=True).fit(rows)[1]
 
     def grow(self, first: pa.StructArray, following: Sequence[pa.StructArray]) -> None:
         """Propose what the schema becomes by one row, and by all after it that fit.
@@ -211,11 +216,11 @@ class Growth:
         So one step is enough for all new fields.  ``following`` are the rows of one type each,
         those of the type of ``first`` first.
         """
-        together, outvoted = seen_together(following)
-        new = [str(it) for it in outvoted if is_new(self._fields, it.path)]
+        seen = seen_together(following, numbers=self._numbers, rules=KEPT, known=self._fields)
+        new = [str(it) for it in seen.outvoted if is_new(self._fields, it.path)]
         # By itself, too: among others that are in conflict with it, it widens nothing.
         alone = observe(first).type
-        self._propose(grow_schema(grow_schema(self._fields, together), alone), new)
+        self._propose(grow_schema(grow_schema(self._fields, seen.type), alone), new)
 
     def _adds(self, rows: pa.StructArray) -> bool:
         return bool(with_new_fields(self._fields, observe(rows).type) != self._fields)
@@ -235,7 +240,9 @@ class Growth:
             fields = grow_schema(self._fields, self._seen(rows, chosen[alike[:1]].tolist()))
             if fields != self._fields:
                 same = chosen[alike].tolist()
-                _, bad = RowSchema(fields, "json", exact=True).fit(rows.take(pa.array(same)))
+                _, bad = RowSchema(fields, "json", exact=True, any_text=True).fit(
+                    rows.take(pa.array(same))
+                )
                 growing += [row for at, row in enumerate(same) if at not in bad][:1]
                 reasons |= {same[at]: reason for at, reason in bad.items()}
         return min(growing, default=None), reasons
@@ -243,21 +250,6 @@ class Growth:
     def _seen(self, rows: pa.StructArray, chosen: Sequence[int]) -> pa.StructType:
         """Return the type that the rows show, whatever others are decoded with them."""
         return observe(rows.take(pa.array(chosen, pa.int64()))).type
-
-
-def is_new(fields: pa.StructType, path: Sequence[str]) -> bool:
-    """Tell whether nothing is known of the field to which ``path`` leads."""
-    kind: pa.DataType = fields
-    for step in path:
-        if pa.types.is_struct(kind):
-            if kind.get_field_index(step) < 0:
-                return True
-            kind = kind.field(step).type
-        elif is_list(kind):
-            kind = kind.value_type
-        else:
-            return False
-    return False
 
 
 def changes(before: pa.StructType, after: pa.StructType) -> list[str]:

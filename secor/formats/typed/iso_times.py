@@ -44,6 +44,29 @@ def is_written_as(texts: pa.Array, kind: pa.TimestampType) -> pa.Array:
     return pc.match_substring_regex(texts, rf"\A{_ANY_DAY}{moment(kind)}\z")
 
 
+_OTHER_FORMS = (
+    (r"\A([0-9]{4})([0-9]{2})([0-9]{2})([Tt])([0-9]{2})([0-9]{2})([0-9]{2})", r"\1-\2-\3T\5:\6:\7"),
+    (r"\A([0-9]{4}-[0-9]{2}-[0-9]{2})t", r"\1T"),
+    (r"([0-9])z\z", r"\1Z"),
+    (r"(:[0-9]{2}),([0-9])", r"\1.\2"),
+    (r"(\.[0-9]{6})0+([Z+-]|\z)", r"\1\2"),
+)
+"""Forms of ISO 8601 that Arrow does not read, with those that it does: without separators, in small
+letters, with a comma for the point, with zeros behind microseconds.
+"""
+
+_MAY_BE_OTHER = r"[tz,]|\A[0-9]{8}[Tt]|[0-9]{7}"
+
+
+def in_usual_form(texts: pa.Array) -> pa.Array:
+    """Return times of ISO 8601 as Arrow reads them; other text as it is, or as bad."""
+    if not pc.any(pc.match_substring_regex(texts, _MAY_BE_OTHER)).as_py():
+        return texts
+    for pattern, form in _OTHER_FORMS:
+        texts = pc.replace_substring_regex(texts, pattern, form)
+    return texts
+
+
 def time_type(texts: pa.Array) -> pa.TimestampType | None:
     """Return the type of times in which all ``texts`` are written; None if there is none."""
     for kind in (INSTANT, LOCAL):

@@ -16,7 +16,7 @@ from secor.formats.typed.descriptions import DEFAULT
 from secor.formats.typed.inference import by_kind
 from secor.formats.typed.iso_times import DAY, clock, moment
 from secor.formats.typed.nested_arrays import children, entries, flatten, is_json, is_list
-from secor.formats.typed.scalar_casts import NUMBER, takes
+from secor.formats.typed.scalar_casts import NUMBER, TypeRules, is_bytes, is_text, takes
 from secor.formats.typed.time_limits import count_type, is_limited, readable
 from secor.formats.typed.to_python import EXACT
 
@@ -24,12 +24,17 @@ Truths = npt.NDArray[np.bool_]
 
 
 def suspects(
-    field: pa.Field | None, column: pa.Array | None, target: pa.Field, valid: Truths, *, exact: bool
+    field: pa.Field | None,
+    column: pa.Array | None,
+    target: pa.Field,
+    valid: Truths,
+    *,
+    rules: TypeRules,
 ) -> Truths:
     """Tell which rows of a struct's column likely do not fit; ``valid`` are the structs."""
     if field is None or column is None:
         return valid & _is_needed(target)
-    rows = _suspects(column, target.type, is_mixed(field), exact)
+    rows = _suspects(column, target.type, is_mixed(field), rules)
     if _is_needed(target):
         rows |= valid & column.is_null().to_numpy(zero_copy_only=False)
     return rows
@@ -39,47 +44,49 @@ def _is_needed(target: pa.Field) -> bool:
     return not target.nullable and DEFAULT not in (target.metadata or {})
 
 
-def _suspects(array: pa.Array, kind: pa.DataType, marked: bool, exact: bool) -> Truths:
+def _suspects(array: pa.Array, kind: pa.DataType, marked: bool, rules: TypeRules) -> Truths:
     present: Truths = array.is_valid().to_numpy(zero_copy_only=False)
     nobody = np.zeros(len(array), dtype=bool)
     if is_json(kind) or not present.any():
         return nobody
+    if rules.any_text and is_text(kind) and (marked or not is_bytes(array.type)):
+        return nobody
     if marked or is_json(array.type):
         for rows, part in by_kind(array, kind):
             plain = not is_json(part.type)
-            nobody[rows] = _suspects(part, kind, False, exact) if plain else present[rows]
+            nobody[rows] = _suspects(part, kind, False, rules) if plain else present[rows]
         return nobody
     if array.type == kind and not pa.types.is_nested(kind) and not is_limited(kind):
         return nobody
     if pa.types.is_nested(kind) or pa.types.is_nested(array.type):
-        within = _find_nested(array, kind, exact)
+        within = _find_nested(array, kind, rules)
         return present if within is None else within
-    return present & _scalars(array, kind, exact)
+    return present & _scalars(array, kind, rules)
 
 
-def _find_nested(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths | None:
+def _find_nested(array: pa.Array, kind: pa.DataType, rules: TypeRules) -> Truths | None:
     """Return the suspects of nested columns; None if one is no such thing as the other."""
     if pa.types.is_struct(array.type) and pa.types.is_struct(kind):
         columns = {field.name: (field, column) for field, column in children(array)}
         valid = array.is_valid().to_numpy(zero_copy_only=False)
         parts = [
-            suspects(*columns.get(target.name, (None, None)), target, valid, exact=exact)
+            suspects(*columns.get(target.name, (None, None)), target, valid, rules=rules)
             for target in kind.fields
         ]
         return np.logical_or.reduce(parts) if parts else np.zeros(len(array), dtype=bool)
     if pa.types.is_struct(array.type) and pa.types.is_map(kind):
         parts = [
-            _suspects(column, kind.item_type, is_mixed(field), exact)
+            _suspects(column, kind.item_type, is_mixed(field), rules)
             for field, column in children(array)
         ]
         return np.logical_or.reduce(parts) if parts else np.zeros(len(array), dtype=bool)
     if is_list(array.type) and is_list(kind):
         items, marked = flatten(array), is_mixed(array.type.value_field)
-        return holders(array, _suspects(items, kind.value_type, marked, exact))
+        return holders(array, _suspects(items, kind.value_type, marked, rules))
     if pa.types.is_map(array.type) and pa.types.is_map(kind):
         lists, flat = entries(array)
         marked = is_mixed(array.type.item_field)
-        return holders(lists, _suspects(flat.field(1), kind.item_type, marked, exact))
+        return holders(lists, _suspects(flat.field(1), kind.item_type, marked, rules))
     return None
 
 
@@ -90,13 +97,13 @@ def holders(lists: pa.Array, items: Truths) -> Truths:
     return holding
 
 
-def _scalars(array: pa.Array, kind: pa.DataType, exact: bool) -> Truths:
+def _scalars(array: pa.Array, kind: pa.DataType, rules: TypeRules) -> Truths:
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     source = array.type
     if source == kind:
         return ~_truths(readable(array)) if is_limited(kind) else np.zeros(len(array), bool)
-    if not takes(kind, source, exact=exact):
+    if not takes(kind, source, exact=rules.exact):
         return np.ones(len(array), dtype=bool)
     if pa.types.is_integer(source) or pa.types.is_floating(source) or pa.types.is_temporal(source):
         return _lossy(array, kind)

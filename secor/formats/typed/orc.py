@@ -79,7 +79,7 @@ class OrcFormat:
     def create(self, sink: Sink, seed: bytes) -> TypedWriter:
         """Begin a file; ORC has no markers that a seed could decide."""
         del seed
-        return TypedWriter(self._shape, lambda schema: _File(sink, self))
+        return TypedWriter(self._shape, lambda schema: File(sink, self))
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
         """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
@@ -154,7 +154,7 @@ def stripe_writer(output: Output, stripe_rows: int, compression: str) -> orc.ORC
     )
 
 
-class _File:
+class File:
     """Whole stripes to an ORC file."""
 
     def __init__(self, sink: Sink, log_format: OrcFormat) -> None:

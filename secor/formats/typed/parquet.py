@@ -66,7 +66,7 @@ class TypedParquetFormat:
     def create(self, sink: Sink, seed: bytes) -> TypedWriter:
         """Begin a file; Parquet has no markers that a seed could decide."""
         del seed
-        return TypedWriter(self._shape, lambda schema: _File(sink, self, schema))
+        return TypedWriter(self._shape, lambda schema: File(sink, self, schema))
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
         """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
@@ -78,7 +78,7 @@ def _leaf(array: pa.Array) -> pa.Array:
     return array.cast(kind.value_type) if pa.types.is_dictionary(kind) else text_of(array)
 
 
-class _File:
+class File:
     """Whole row groups to a Parquet file."""
 
     def __init__(self, sink: Sink, log_format: TypedParquetFormat, schema: pa.Schema) -> None:

@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.formats.typed.decimals import as_decimal
-from secor.formats.typed.iso_times import is_written_as
+from secor.formats.typed.iso_times import in_usual_form, is_written_as
 from secor.formats.typed.time_limits import count_type, is_limited, readable
 from secor.formats.typed.to_python import EXACT
 
 EXACT_FLOAT = 1 << 24
 """Floats below it hold every integer."""
 
+
+@dataclass(frozen=True, slots=True)
+class TypeRules:
+    """What columns take beside values of their own type.
+
+    ``exact``: no text is a number, a date or a time of day.  ``any_text``: text takes every value:
+    text as it is, of others their JSON.
+    """
+
+    exact: bool = False
+    any_text: bool = False
+
+
+DECLARED = TypeRules()
+"""Of types that a person has declared."""
+
 NUMBER = r"\A[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether it is any type of text."""
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
+def is_bytes(kind: pa.DataType) -> bool:
+    """Tell whether it is any type of bytes."""
     return bool(
         pa.types.is_binary(kind)
         or pa.types.is_large_binary(kind)
@@ -45,14 +65,14 @@ def _same_time(kind: pa.DataType, source: pa.DataType) -> bool:
 
 def takes(kind: pa.DataType, source: pa.DataType, *, exact: bool) -> bool:
     """Tell whether a column of scalars takes anything of another type."""
-    if _is_text(kind) or _is_bytes(kind):
-        return _is_text(source) or _is_bytes(source)
+    if is_text(kind) or is_bytes(kind):
+        return is_text(source) or is_bytes(source)
     if _is_number(kind):
-        return _is_number(source) or (_is_text(source) and not exact)
+        return _is_number(source) or (is_text(source) and not exact)
     if pa.types.is_boolean(kind):
         return bool(pa.types.is_boolean(source))
     if pa.types.is_temporal(kind):
-        if _is_text(source):
+        if is_text(source):
             return not exact or bool(pa.types.is_timestamp(kind))
         count = bool(pa.types.is_integer(source) or pa.types.is_floating(source))
         return _same_time(kind, source) or (count and not exact)
@@ -61,7 +81,7 @@ def takes(kind: pa.DataType, source: pa.DataType, *, exact: bool) -> bool:
 
 def castable_rows(array: pa.Array, kind: pa.DataType) -> list[int]:
     """Return the rows for which a cast may succeed."""
-    if _is_number(kind) and _is_text(array.type):
+    if _is_number(kind) and is_text(array.type):
         numbers = pc.match_substring_regex(array, NUMBER).to_numpy(zero_copy_only=False)
         return np.flatnonzero(numbers).tolist()
     return list(range(len(array)))
@@ -69,7 +89,9 @@ def castable_rows(array: pa.Array, kind: pa.DataType) -> list[int]:
 
 def cast(array: pa.Array, kind: pa.DataType, *, exact: bool) -> pa.Array:
     """Return the column as ``kind``.  Raises ``ValueError`` or Arrow's if a value does not fit."""
-    written = exact and pa.types.is_timestamp(kind) and _is_text(array.type)
+    if pa.types.is_timestamp(kind) and is_text(array.type):
+        array = in_usual_form(array)
+    written = exact and pa.types.is_timestamp(kind) and is_text(array.type)
     if written and not _all(is_written_as(array, kind)):
         raise ValueError("not date and time")
     converted = array if array.type == kind else _as_kind(array, array.type, kind)
@@ -80,11 +102,11 @@ def cast(array: pa.Array, kind: pa.DataType, *, exact: bool) -> pa.Array:
 
 def _as_kind(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Array:
     # Arrow reads more as numbers: hexadecimal digits, "nan", "inf".
-    if _is_number(kind) and _is_text(source) and not _all(_is_written_number(array)):
+    if _is_number(kind) and is_text(source) and not _all(_is_written_number(array)):
         raise ValueError("not a number")
-    if pa.types.is_decimal(kind) and (_is_number(source) or _is_text(source)):
+    if pa.types.is_decimal(kind) and (_is_number(source) or is_text(source)):
         return as_decimal(array, kind)
-    if pa.types.is_floating(kind) and _is_text(source):
+    if pa.types.is_floating(kind) and is_text(source):
         array = array.cast(pa.float64())
         if not _all(pc.is_finite(array)):
             raise ValueError("more than a double holds")
@@ -93,7 +115,7 @@ def _as_kind(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Arra
         return _narrow(array)
     if pa.types.is_temporal(kind) and _is_number(source):
         return array.cast(count_type(kind)).cast(kind)
-    if pa.types.is_time(kind) and _is_text(source):
+    if pa.types.is_time(kind) and is_text(source):
         moments = pc.binary_join_element_wise("1970-01-01", array.cast(pa.string()), "T")
         return moments.cast(pa.timestamp(kind.unit)).cast(kind)
     return array.cast(kind)

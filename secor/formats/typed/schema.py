@@ -15,7 +15,7 @@ from secor.core.errors import ConfigurationError
 from secor.formats.typed.columns import ColumnFit
 from secor.formats.typed.declarations import parse
 from secor.formats.typed.descriptions import DEFAULT, describe
-from secor.formats.typed.dominance import Outvoted, seen_together
+from secor.formats.typed.dominance import Outvoted
 from secor.formats.typed.fitting import MisfitError, default_of
 from secor.formats.typed.inference import final
 from secor.formats.typed.nested_arrays import (
@@ -27,7 +27,9 @@ from secor.formats.typed.nested_arrays import (
     struct_of,
     unmark,
 )
+from secor.formats.typed.new_columns import seen_together
 from secor.formats.typed.required_fields import has_required
+from secor.formats.typed.scalar_casts import DECLARED, TypeRules
 from secor.formats.typed.time_limits import all_readable, is_limited
 from secor.formats.typed.to_python import json_text, plain, write_out
 
@@ -43,12 +45,14 @@ class RowSchema:
 
     Rows are brought to the types by ``fit``, what does not fit is told.  A field that is not
     declared is left out (``drop``), makes its row a misfit (``quarantine``), or is kept in the
-    column ``_extra`` as JSON text (``json``).  ``exact`` takes no text for a number or a time.
+    column ``_extra`` as JSON text (``json``).  ``exact`` and ``any_text`` are those of
+    ``TypeRules``.
     """
 
     fields: pa.StructType | None = None
     extra_fields: ExtraFields = "drop"
     exact: bool = False
+    any_text: bool = False
     _limited: bool = attribute(default=False, init=False, repr=False, compare=False)
     _type: pa.StructType | None = attribute(default=None, init=False, repr=False, compare=False)
 
@@ -89,11 +93,11 @@ class RowSchema:
         ``describe`` writes it down.  Raises ``ConfigurationError`` where no field is to be seen.
         """
         groups = list(samples)
-        kind, outvoted = seen_together(groups) if groups else (pa.struct([]), [])
-        kind = final(kind)
+        seen = seen_together(groups, rules=DECLARED)
+        kind = final(seen.type)
         if not pa.types.is_struct(kind):
             raise ConfigurationError("the messages looked at have no fields to infer a schema from")
-        return cls(kind, extra_fields), outvoted
+        return cls(kind, extra_fields), seen.outvoted
 
     def describe(self) -> str:
         """Return the declaration as JSON that ``parse`` reads."""
@@ -117,6 +121,11 @@ class RowSchema:
         return frozenset() if self.fields is None else null_keeping_names(self.fields)
 
     @property
+    def rules(self) -> TypeRules:
+        """What columns take beside values of their own type."""
+        return TypeRules(self.exact, self.any_text)
+
+    @property
     def identity(self) -> str:
         """Everything that changes the bytes."""
         if self.fields is None:
@@ -128,7 +137,10 @@ class RowSchema:
             version = 5
         if self.null_keeping_names:
             version = 6
-        return f"declared-{version}:{digest}:{self.extra_fields}{':exact' if self.exact else ''}"
+        exact = ":exact" if self.exact else ""
+        if self.any_text and any_leaf(self.fields, pa.types.is_string):
+            exact += ":any text"
+        return f"declared-{version}:{digest}:{self.extra_fields}{exact}"
 
     def fit(self, rows: pa.StructArray) -> tuple[pa.StructArray, Mapping[int, str]]:
         """Return the rows in the declared type, and by row number why one does not fit.
@@ -143,7 +155,7 @@ class RowSchema:
         ):
             return rows, {}
         extra = self.extra_fields != "drop"
-        fitting = _Fitting(len(rows), rows.is_valid(), extra=extra, exact=self.exact)
+        fitting = _Fitting(len(rows), rows.is_valid(), extra=extra, rules=self.rules)
         by_name = {field.name: (field, column) for field, column in children(rows)}
         columns = [
             fitting.column(*by_name.pop(target.name, (None, None)), target)
@@ -162,9 +174,9 @@ class RowSchema:
 class _Fitting:
     """One call of ``fit``: rows that are ``valid``, what is wrong with some, what is left over."""
 
-    def __init__(self, rows: int, valid: pa.Array, *, extra: bool, exact: bool) -> None:
+    def __init__(self, rows: int, valid: pa.Array, *, extra: bool, rules: TypeRules) -> None:
         self._rows = rows
-        self._exact = exact
+        self._rules = rules
         self._valid = valid
         self._extra = extra
         self._left: dict[int, dict[str, Any]] = {}
@@ -172,7 +184,7 @@ class _Fitting:
 
     def column(self, field: pa.Field | None, column: pa.Array | None, target: pa.Field) -> pa.Array:
         """Return a field of all rows; a row's first reason stays."""
-        fit = ColumnFit(field, column, target, self._valid, extra=self._extra, exact=self._exact)
+        fit = ColumnFit(field, column, target, self._valid, extra=self._extra, rules=self._rules)
         fitted = fit.fit()
         self.bad = fit.bad | self.bad
         for row, value in fit.left.items():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -142,6 +144,27 @@ def json_texts(array: pa.Array, *, nulls: bool = False) -> pa.Array:
     values = plain(write_out(array), nulls=nulls)
     texts = [None if value is None else json_text(value, nulls=nulls) for value in values]
     return pa.array(texts, pa.string())
+
+
+def any_texts(array: pa.Array) -> pa.Array:
+    """Return every value as text: text as it is, of others the canonical JSON, null for null.
+
+    Equal values have equal texts, however they were typed.  Raises ``UnicodeDecodeError``.
+    """
+    values = plain(write_out(array))
+    return pa.array([None if value is None else _any_text(value) for value in values], pa.string())
+
+
+def _any_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return json_text(value)
 
 
 def json_text(value: Any, *, nulls: bool = False) -> str:

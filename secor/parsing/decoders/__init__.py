@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from secor.core import entry_points
-from secor.core.entry_points import offered
+from secor.core import installing
 from secor.core.errors import ConfigurationError
+from secor.core.installing import offered
 
 if TYPE_CHECKING:
     from secor.parsing.rows import Decoder
@@ -91,7 +91,7 @@ def _regex(**settings: Any) -> Decoder:
     return RegexDecoder(**settings)
 
 
-PLUGGED = f"entry points {entry_points.DECODERS}"
+PLUGGED = f"entry points {installing.DECODERS}"
 
 DECODERS: Mapping[str, Callable[..., Decoder]] = {
     "json": _json,
@@ -106,9 +106,9 @@ UNTYPED_DECODERS = frozenset({"json", "messagepack"})
 """Decoders of objects that may be structs or maps: only the column says which."""
 
 
-def unknown(name: str) -> str:
+def unknown(name: str, further: Collection[str] = ("none",)) -> str:
     """Tell that there is no such decoder, and which there are."""
-    known = [*DECODERS, "none", *offered(entry_points.DECODERS)]
+    known = [*DECODERS, *further, *offered(installing.DECODERS)]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; do you mean {near[0]!r}?" if near else f": one of {', '.join(known)}"
     return f"decoder {name!r} is not known{hint}; packages may offer others ({PLUGGED})"
@@ -120,7 +120,7 @@ def make_decoder(name: str, *, keep_nulls_in: Collection[str] = (), **settings: 
     ``keep_nulls_in`` names fields whose objects keep their null members.
     """
     make = DECODERS.get(name)
-    if make is None and name in offered(entry_points.DECODERS):
+    if make is None and name in offered(installing.DECODERS):
         from secor.parsing.decoders.plugin import plugged_decoder
 
         return plugged_decoder(name, settings, keep_nulls_in)

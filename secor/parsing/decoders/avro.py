@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
-from secor.parsing.decoders.avro_types import Column, Planner, bare
+from secor.parsing.decoders.avro_types import Planner, bare
 from secor.parsing.decoders.by_registry import RegistryRows, RowReader, SchemaReaders
 from secor.parsing.decoders.columns import (
     MAX_DEPTH,
@@ -27,6 +27,7 @@ from secor.parsing.decoders.columns import (
     depth_of,
     rowwise,
 )
+from secor.parsing.decoders.connect_names import Column
 from secor.parsing.decoders.frames import unframed
 from secor.parsing.decoders.framing import MessageType, framing_of
 from secor.parsing.registry import RegisteredSchema, SchemaRegistry
@@ -57,21 +58,28 @@ class AvroDecoder:
         schema_file: str | Path | None = None,
         framing: str | None = None,
         use_id: str | None = None,
+        *,
+        of_keys: bool = False,
     ) -> None:
+        """``of_keys``: the schemas, of whatever type, are those of one field ``key``."""
         if registry is None and schema_file is None:
             raise ConfigurationError("avro: a registry or a schema file is needed")
         self._framing = framing_of("avro", registry, framing, use_id=use_id)
-        self._own = None if schema_file is None else _from_file(Path(schema_file))
+        self._of_keys = of_keys
+        self._own = None
+        if schema_file is not None:
+            self._own = self._whole(_from_file(Path(schema_file), of_keys=of_keys))
         self._by_registry: RegistryRows | None = None
         if registry is not None and self._framing is not None:
             readers = SchemaReaders(registry, "AVRO", self._codec)
             self._by_registry = RegistryRows(readers, self._framing)
         self.identity = ":".join(
             [
-                "avro-3",
+                "avro-4",
                 registry.url if registry else "-",
                 _hash(self._own) if self._own is not None else "-",
                 self._framing.name if self._framing else "none",
+                *(["keys"] if of_keys else []),
             ]
         )
         self._fixed = None if self._own is None else _codec_of_file(self._own, schema_file)
@@ -99,7 +107,17 @@ class AvroDecoder:
 
     def _codec(self, registered: RegisteredSchema, _message_type: MessageType) -> RowReader:
         named = [json.loads(text) for text in registered.references.values()]
-        return _Codec(json.loads(registered.text), self._own, named)
+        return _Codec(self._whole(json.loads(registered.text)), self._own, named)
+
+    def _whole(self, schema: Any) -> Any:
+        """Return the schema of records: a record of one field is written as its field alone."""
+        if not self._of_keys:
+            return schema
+        return {"type": "record", "name": _KEY, "fields": [{"name": "key", "type": schema}]}
+
+
+_KEY = "key_of_a_message"
+"""The name of the record around a key's schema; no schema of a person should have it."""
 
 
 class _Codec:
@@ -199,12 +217,12 @@ def _codec_of_file(schema: Any, path: str | Path | None) -> _Codec:
         raise ConfigurationError(f"{error}; it is that of {path}") from error
 
 
-def _from_file(path: Path) -> Any:
+def _from_file(path: Path, *, of_keys: bool) -> Any:
     try:
         schema = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"Avro schema file {path}: {error}") from error
-    if not isinstance(schema, dict):
+    if not isinstance(schema, dict) and not of_keys:
         raise ConfigurationError(f"Avro schema file {path}: the top level must be a record")
     return schema
 

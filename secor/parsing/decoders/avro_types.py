@@ -6,17 +6,16 @@ Source: https://avro.apache.org/docs/1.12.0/specification/
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
-from secor.core.variant_json import dumps, schema_field
-from secor.parsing.decoders.columns import MOST_FIELDS, decimal_of
-
-Convert = Callable[[Any], Any]
+from secor.core.variant_json import dumps
+from secor.parsing.decoders.columns import MOST_FIELDS, Undecodable, brief, decimal_of
+from secor.parsing.decoders.connect_names import Column, Convert, named_column
 
 PRIMITIVES: Mapping[str, pa.DataType] = {
     "null": pa.null(),
@@ -48,19 +47,6 @@ EPOCH = dt.date(1970, 1, 1)
 NAMED = ("record", "enum", "fixed", "error")
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """Type of a place in the schema; ``convert`` None keeps the values; ``text`` is JSON text."""
-
-    type: pa.DataType
-    convert: Convert | None = None
-    text: bool = False
-
-    def field(self, name: str) -> pa.Field:
-        """Return it as the field of a struct, list or map."""
-        return schema_field(name, self.type, text=self.text)
-
-
 AS_TEXT = Column(pa.string(), dumps, True)
 
 
@@ -88,7 +74,10 @@ class Planner:
         if kind in NAMED:
             return self._resolve(schema, space)
         if kind == "array":
-            return self._array(self.column(schema["items"], space))
+            item = self.column(schema["items"], space)
+            if self._is_map_entry(schema["items"]):
+                return Column(pa.string(), _pairs(item.convert), text=True)
+            return self._array(item)
         if kind == "map":
             return self._map(self.column(schema["values"], space))
         return self._logical(schema, self._by_name(kind, space))
@@ -118,7 +107,7 @@ class Planner:
 
     def _define(self, full: str, schema: Mapping[str, Any], space: str) -> Column:
         if schema["type"] == "enum":
-            return Column(pa.string())
+            return _named(schema, Column(pa.string())) or Column(pa.string())
         if schema["type"] == "fixed":
             return self._logical(schema, Column(pa.binary(schema["size"])))
         self.open.append(full)
@@ -126,7 +115,14 @@ class Planner:
         self.open.pop()
         kind = pa.struct([column.field(name) for name, column in columns.items()])
         changes = [(name, item.convert) for name, item in columns.items() if item.convert]
-        return Column(kind, _in_record(changes) if changes else None)
+        record = Column(kind, _in_record(changes) if changes else None)
+        return _named(schema, record) or record
+
+    def _is_map_entry(self, items: Any) -> bool:
+        """Tell whether an array is a map whose keys are no text, as Connect's converter writes."""
+        if isinstance(items, str):
+            items = self.named.get(items, (None, ""))[0]
+        return isinstance(items, dict) and items.get("connect.internal.type") == "MapEntry"
 
     def _array(self, item: Column) -> Column:
         if _takes_nothing(item.type):  # a few bytes could claim 2^60 of them
@@ -151,6 +147,9 @@ class Planner:
         return AS_TEXT
 
     def _logical(self, schema: Mapping[str, Any], column: Column) -> Column:
+        named = _named(schema, column)
+        if named is not None:
+            return named
         logical, kind = schema.get("logicalType"), schema["type"]
         if logical == "decimal" and kind in ("bytes", "fixed"):
             return self._decimal(schema, column)
@@ -166,6 +165,41 @@ class Planner:
             return Column(pa.string(), convert)
         wide = pa.decimal128 if precision <= 38 else pa.decimal256
         return Column(wide(precision, scale), _decimal(scale))
+
+
+def _named(schema: Mapping[str, Any], plain: Column) -> Column | None:
+    """Return what the name makes of a type that Connect's converter has written, if it has one.
+
+    It comes before a logical type, which says less: the converter writes a precision of 64 where
+    it knows none.
+    """
+    name = schema.get("connect.name")
+    column = named_column(name, schema.get("connect.parameters"), plain) if name else None
+    if column is None or column.convert is None:
+        return column
+    return replace(column, convert=_of_values(str(name), column.convert))
+
+
+def _of_values(name: str, change: Convert) -> Convert:
+    """Return a conversion whose failures are faults of the message."""
+
+    def convert(value: Any) -> Any:
+        try:
+            return change(value)
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise Undecodable(f"no {name}: {brief(error)}") from error
+
+    return convert
+
+
+def _pairs(change: Convert | None) -> Convert:
+    """Return what makes of a map's entries the text that such a map has in Connect's JSON."""
+
+    def convert(items: list[dict[str, Any]]) -> str:
+        entries = [change(item) for item in items] if change else items
+        return dumps([[entry["key"], entry["value"]] for entry in entries])
+
+    return convert
 
 
 def _in_record(changes: Sequence[tuple[str, Convert]]) -> Convert:

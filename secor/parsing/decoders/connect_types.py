@@ -2,17 +2,16 @@
 
 The schema says what JSON does not: that a text is the bytes of a decimal, that an integer is a
 date.
-Sources: Kafka's ``connect.json.JsonConverter`` and ``connect.data`` (``org.apache.kafka``), and
-Debezium's documentation of its data types (``io.debezium.time``, ``io.debezium.data``).
+``connect_names`` has what the names of schemas make of plain values.
+Source: Kafka's ``connect.json.JsonConverter`` (``org.apache.kafka``).
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from decimal import Decimal
 from math import isfinite
 from types import MappingProxyType
@@ -21,13 +20,17 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from secor.core.variant_json import dumps, schema_field
-from secor.parsing.decoders.avro_types import Column, Convert
-from secor.parsing.decoders.columns import NULL_PAYLOAD, Undecodable, brief, decimal_of
+from secor.core.variant_json import dumps
+from secor.parsing.decoders.columns import NULL_PAYLOAD, Undecodable, brief
+from secor.parsing.decoders.connect_names import (
+    DECIMAL,
+    Column,
+    Convert,
+    decimal_column,
+    decimal_scale,
+    named_column,
+)
 from secor.parsing.decoders.json_object import decode_exactly
-
-MOST_DIGITS = 38
-"""Digits of the widest decimal that every format has."""
 
 
 class _Unknown(Exception):
@@ -69,10 +72,15 @@ def struct_reader(schema: bytes) -> StructReader | None:
 
 def _column(schema: Mapping[str, Any]) -> Column:
     """Return the Arrow type of a schema, and what converts its values, which are as in JSON."""
-    kind, name = schema["type"], schema.get("name")
-    logical = _LOGICAL.get((name, kind))
-    if logical is not None:
-        return logical(schema)
+    kind, name, parameters = schema["type"], schema.get("name"), schema.get("parameters")
+    if kind == "bytes" and name == DECIMAL:
+        return _decimal(parameters)
+    plain = _plain_column(kind, schema)
+    return named_column(name, parameters, plain) or plain
+
+
+def _plain_column(kind: str, schema: Mapping[str, Any]) -> Column:
+    """Return what a schema's type says, whatever its name."""
     if kind == "struct":
         return _struct(schema)
     if kind == "array":
@@ -138,7 +146,7 @@ def _map(schema: Mapping[str, Any]) -> Column:
     """Maps with text for keys are JSON objects; with others, arrays of pairs."""
     key, value = _column(schema["keys"]), _column(schema["values"])
     if not pa.types.is_string(key.type):
-        return Column(pa.string(), dumps, text=True)
+        return Column(pa.string(), _pairs(key, value), text=True)
 
     def convert(item: Any) -> list[tuple[str, Any]]:
         if type(item) is not dict:
@@ -148,7 +156,21 @@ def _map(schema: Mapping[str, Any]) -> Column:
             for name, entry in item.items()
         ]
 
-    return Column(pa.map_(pa.string(), schema_field("value", value.type)), convert)
+    return Column(pa.map_(pa.string(), value.field("value")), convert)
+
+
+def _pairs(key: Column, value: Column) -> Convert:
+    def convert(items: Any) -> str:
+        if type(items) is not list or any(type(it) is not list or len(it) != 2 for it in items):
+            raise Undecodable(f"a list of pairs is expected, and there is {_shown(items)}")
+        pairs = ([_or_null(key, first), _or_null(value, second)] for first, second in items)
+        return dumps(list(pairs))
+
+    return convert
+
+
+def _or_null(column: Column, value: Any) -> Any:
+    return None if value is None else _in_field("entry", column, value)
 
 
 def _integer(kind: pa.DataType) -> Column:
@@ -187,48 +209,20 @@ def _bytes(value: Any) -> bytes:
     return base64.b64decode(_text(value), validate=True)
 
 
-def _decimal(schema: Mapping[str, Any]) -> Column:
-    """Decimals: bytes of the unscaled number in base64, or (``decimal.format``) a number.
+def _decimal(parameters: Any) -> Column:
+    """Decimals: bytes of the unscaled number in base64, or (``decimal.format``) a number."""
+    column, scale = decimal_column(parameters), decimal_scale(parameters)
+    if column is None or scale is None:
+        raise _Unknown
+    assert column.convert is not None
+    of_bytes = column.convert
 
-    The precision is there where Debezium says it; a decimal of unknown precision takes 38 digits.
-    """
-    parameters = schema.get("parameters") or {}
-    scale = int(parameters["scale"])
-    precision = int(parameters.get("connect.decimal.precision", MOST_DIGITS))
-    if not 0 <= scale <= precision <= MOST_DIGITS:
-        return Column(pa.string(), lambda value: format(_exact(value, scale), "f"))
-    return Column(pa.decimal128(precision, scale), lambda value: _exact(value, scale))
+    def convert(value: Any) -> Any:
+        if type(value) not in (int, Decimal):
+            return of_bytes(_bytes(value))
+        return Decimal(value) if pa.types.is_decimal(column.type) else format(Decimal(value), "f")
 
-
-def _exact(value: Any, scale: int) -> Decimal:
-    if type(value) in (int, Decimal):
-        return Decimal(value)
-    return decimal_of(int.from_bytes(_bytes(value), "big", signed=True), scale)
-
-
-def _variable_scale(schema: Mapping[str, Any]) -> Column:
-    """Numbers of any scale, as text, digit by digit: no decimal column takes all of them."""
-    inner = _struct(schema)
-    assert inner.convert is not None
-    whole: Callable[[Any], dict[str, Any]] = inner.convert
-
-    def convert(item: Any) -> str:
-        fields = whole(item)
-        unscaled = int.from_bytes(fields["value"], "big", signed=True)
-        return format(decimal_of(unscaled, fields["scale"]), "f")
-
-    return Column(pa.string(), convert)
-
-
-def _zoned(value: Any) -> datetime:
-    instant = datetime.fromisoformat(_text(value))
-    if instant.tzinfo is None:
-        raise Undecodable(f"{_shown(value)} has no time zone")
-    return instant.astimezone(UTC)
-
-
-def _fixed(column: Column) -> Callable[[Mapping[str, Any]], Column]:
-    return lambda _: column
+    return Column(column.type, convert)
 
 
 _PLAIN: Mapping[str, Column] = MappingProxyType(
@@ -247,29 +241,6 @@ _PLAIN: Mapping[str, Column] = MappingProxyType(
     }
 )
 """Types by their names in JSON (and, of floats, in Connect's own classes)."""
-
-_LOGICAL: Mapping[tuple[Any, Any], Callable[[Mapping[str, Any]], Column]] = MappingProxyType(
-    {
-        ("org.apache.kafka.connect.data.Decimal", "bytes"): _decimal,
-        ("org.apache.kafka.connect.data.Date", "int32"): _fixed(_integer(pa.date32())),
-        ("org.apache.kafka.connect.data.Time", "int32"): _fixed(_integer(pa.time32("ms"))),
-        ("org.apache.kafka.connect.data.Timestamp", "int64"): _fixed(
-            _integer(pa.timestamp("ms", "UTC"))
-        ),
-        ("io.debezium.time.Date", "int32"): _fixed(_integer(pa.date32())),
-        ("io.debezium.time.Time", "int32"): _fixed(_integer(pa.time32("ms"))),
-        ("io.debezium.time.MicroTime", "int64"): _fixed(_integer(pa.time64("us"))),
-        ("io.debezium.time.NanoTime", "int64"): _fixed(_integer(pa.time64("ns"))),
-        ("io.debezium.time.Timestamp", "int64"): _fixed(_integer(pa.timestamp("ms"))),
-        ("io.debezium.time.MicroTimestamp", "int64"): _fixed(_integer(pa.timestamp("us"))),
-        ("io.debezium.time.NanoTimestamp", "int64"): _fixed(_integer(pa.timestamp("ns"))),
-        ("io.debezium.time.ZonedTimestamp", "string"): _fixed(
-            Column(pa.timestamp("us", "UTC"), _zoned)
-        ),
-        ("io.debezium.data.VariableScaleDecimal", "struct"): _variable_scale,
-    }
-)
-"""What a name makes of a plain type.  Debezium's times without a zone stay without one."""
 
 
 def _shown(value: Any) -> str:

@@ -53,7 +53,7 @@ class JsonDecoder:
         self._may_have_nulls = _may_have_nulls(self._keep_nulls_in)
         self._envelopes = ConnectEnvelopes()
         nulls = f":nulls in {sorted(self._keep_nulls_in)}" if self._keep_nulls_in else ""
-        self.identity = f"json-6:{max_elements}{nulls}"
+        self.identity = f"json-7:{max_elements}{nulls}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``."""

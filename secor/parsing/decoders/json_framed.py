@@ -40,7 +40,7 @@ class FramedJsonDecoder:
         if registry is not None:
             self._shapes = SchemaReaders(registry, "JSON", _Shaped)
         address = registry.url if registry is not None else "-"
-        self.identity = f"json-framed-1:{self._framing.name}:{address}:{self._json.identity}"
+        self.identity = f"json-framed-2:{self._framing.name}:{address}:{self._json.identity}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``; the messages must go together."""

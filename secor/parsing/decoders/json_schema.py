@@ -59,14 +59,23 @@ FORMATS: Mapping[str, ScalarShape] = {
 }
 
 CONNECT = "org.apache.kafka.connect.data."
+DEBEZIUM = "io.debezium.time."
 TITLES: Mapping[tuple[Any, str], Shape] = {
     (f"{CONNECT}Date", "integer"): ScalarShape(pa.date32()),
     (f"{CONNECT}Time", "integer"): ScalarShape(pa.time32("ms")),
     (f"{CONNECT}Timestamp", "integer"): ScalarShape(pa.timestamp("ms", "UTC")),
+    (f"{DEBEZIUM}Date", "integer"): ScalarShape(pa.date32()),
+    (f"{DEBEZIUM}Time", "integer"): ScalarShape(pa.time32("ms")),
+    (f"{DEBEZIUM}MicroTime", "integer"): ScalarShape(pa.time64("us")),
+    (f"{DEBEZIUM}NanoTime", "integer"): ScalarShape(pa.time64("ns")),
+    (f"{DEBEZIUM}Timestamp", "integer"): ScalarShape(pa.timestamp("ms")),
+    (f"{DEBEZIUM}MicroTimestamp", "integer"): ScalarShape(pa.timestamp("us")),
+    (f"{DEBEZIUM}NanoTimestamp", "integer"): ScalarShape(pa.timestamp("ns")),
+    (f"{DEBEZIUM}ZonedTimestamp", "string"): ScalarShape(pa.timestamp("us", "UTC"), text=True),
     # A number or base64, as the converter is set: no double may take its digits.
     (f"{CONNECT}Decimal", "number"): None,
 }
-"""Logical types of Connect, which its converter writes as titles."""
+"""Logical types of Connect and of Debezium, which the converter writes as titles."""
 
 
 def shape_of(registered: RegisteredSchema) -> Shape:

@@ -237,7 +237,12 @@ _READERS: Mapping[tuple[pa.DataType, pa.DataType], Callable[[pa.Array, pa.DataTy
     (pa.float64(), pa.int64()): _integers,
     (pa.int64(), pa.date32()): _from_integers,
     (pa.int64(), pa.time32("ms")): _from_integers,
+    (pa.int64(), pa.time64("us")): _from_integers,
+    (pa.int64(), pa.time64("ns")): _from_integers,
     (pa.int64(), pa.timestamp("ms", "UTC")): _from_integers,
+    (pa.int64(), pa.timestamp("ms")): _from_integers,
+    (pa.int64(), pa.timestamp("us")): _from_integers,
+    (pa.int64(), pa.timestamp("ns")): _from_integers,
     (pa.string(), pa.timestamp("us", "UTC")): _instants,
     (pa.string(), pa.date32()): _dates,
 }

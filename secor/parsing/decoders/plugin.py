@@ -1,4 +1,4 @@
-"""Decoders that other packages offer: one message at a time, see ``secor.core.entry_points``."""
+"""Decoders that other packages offer: one message at a time, see ``secor.core.installing``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from secor.core.entry_points import DECODERS, entry_point, identity_of
 from secor.core.errors import ConfigurationError
+from secor.core.installing import DECODERS, entry_point, identity_of
 from secor.parsing.decoders.columns import (
     MAX_DEPTH,
     Undecodable,

@@ -51,7 +51,7 @@ class RegistryProtobufDecoder:
         frames = framing_of("protobuf", registry, framing, indexed=True, use_id=use_id)
         frames = frames or ConfluentFraming(indexed=True)
         self._rows = RegistryRows(readers, frames)
-        self.identity = f"protobuf-registry-1:{frames.name}:{registry.url}"
+        self.identity = f"protobuf-registry-2:{frames.name}:{registry.url}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """See ``rows.Decoder``; the messages' types must go together."""

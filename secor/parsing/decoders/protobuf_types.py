@@ -1,12 +1,14 @@
 """Arrow types of Protobuf messages, and how their values are read.
 
-Source: https://protobuf.dev/reference/protobuf/google.protobuf/ for the well-known types.
+Sources: https://protobuf.dev/reference/protobuf/google.protobuf/ for the well-known types, and
+Confluent's converter for what it makes of Connect's dates and times (``google.type``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from typing import Any
 
@@ -197,6 +199,19 @@ def _instant(moment: Any) -> int:
     return int(moment.seconds * 1_000_000 + moment.nanos // 1000)
 
 
+def _day(value: Any) -> date:
+    try:
+        return date(value.year, value.month, value.day)
+    except ValueError as error:  # such as a month without a day, which the type has, too
+        text = f"{value.year}-{value.month}-{value.day}"
+        raise Undecodable(f"a Date of {text} is no day: {brief(error)}") from error
+
+
+def _time_of_day(value: Any) -> int:
+    seconds = (value.hours * 60 + value.minutes) * 60 + value.seconds
+    return int(seconds * 1_000_000 + value.nanos // 1000)
+
+
 _WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -207,6 +222,8 @@ _WELL_KNOWN: Mapping[str, ValueType] = {
     "google.protobuf.Struct": JSON_TEXT,
     "google.protobuf.Value": JSON_TEXT,
     "google.protobuf.ListValue": JSON_TEXT,
+    "google.type.Date": ValueType(pa.date32(), _day),
+    "google.type.TimeOfDay": ValueType(pa.time64("us"), _time_of_day),
 }
 
 

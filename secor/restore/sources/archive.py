@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.archive.backfill.coverage import UNKNOWN_END
+from secor.archive.beginning import NO_BEGINNINGS, Beginnings
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import ArchiveIncomplete, CorruptFile, NotFound
 from secor.core.model import SCHEMA, OffsetRange, next_offset
@@ -23,8 +24,7 @@ from secor.core.object_info import ObjectInfo
 from secor.restore.model import Boundary, Piece, SourceExtent, SourcePartition
 from secor.restore.ports import PieceReader
 from secor.restore.reading import ReadAhead
-from secor.restore.sources.coverage import Coverage, Slice, Unit, cover, units_of
-from secor.restore.sources.known_ranges import KnownRanges
+from secor.restore.sources.coverage import Coverage, KnownRanges, Slice, Unit, cover, units_of
 
 LISTED_FOR = 5.0
 """Seconds that a listing of a topic's objects is used: it has those of all its partitions."""
@@ -41,6 +41,7 @@ class TopicListings:
         self._now = now
         self._lock = threading.Lock()
         self._listed: dict[str, tuple[float, dict[int, list[ArchivedObject]]]] = {}
+        self._beginnings: dict[str, Beginnings] = {}
 
     def objects(
         self, archive: Archive, topic: str, partition: int, generations: Collection[int] | None
@@ -53,7 +54,13 @@ class TopicListings:
                 for archived in archive.objects(topic, generations=generations):
                     listed.setdefault(archived.name.partition, []).append(archived)
                 self._listed[topic] = at, listed
+                self._beginnings[topic] = archive.beginnings(topic)
             return listed.get(partition, [])
+
+    def beginnings(self, topic: str) -> Beginnings:
+        """Return where a topic's logs began when its objects were listed last."""
+        with self._lock:
+            return self._beginnings.get(topic, NO_BEGINNINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +120,7 @@ class ArchiveSource:
             sum(unit.size for unit in units),
             *_times(units),
             *_left_out(units),
+            beginning=self._beginning(source, coverage),
         )
 
     def open(self, source: SourcePartition, next_offset: int) -> PieceReader:
@@ -129,7 +137,8 @@ class ArchiveSource:
         if coverage.faults:
             raise ArchiveIncomplete(f"{source}: {coverage.faults[0]}")
         known = self.known.of(source)
-        position = start or known.start
+        # What has expired is not missing, also where the job began before it did.
+        position = max(start or known.start, self._beginning(source, coverage))
         for part in coverage.slices:
             if part.end <= position:
                 continue
@@ -149,6 +158,13 @@ class ArchiveSource:
                 f"{source}: no object has the offsets {hole}; bring the missing objects back, or"
                 " set source.holes = true to go on without them"
             )
+
+    def _beginning(self, source: SourcePartition, coverage: Coverage) -> int:
+        """Return the agreed beginning of the archive; 0 without one, and without objects."""
+        if not coverage.slices:
+            return 0
+        beginnings = self.listings.beginnings(source.topic)
+        return beginnings.of(source.partition, coverage.slices[0].unit.generation)
 
     def _coverage(self, source: SourcePartition) -> Coverage:
         archive = self.archives(source.topic)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from secor.archive.backfill.coverage import UNKNOWN_END, gaps, segments_of
@@ -11,6 +12,66 @@ from secor.archive.backfill.model import Segment
 from secor.archive.objects import ArchivedObject
 from secor.core.model import OffsetRange
 from secor.core.text import how_many
+from secor.restore.model import SourceExtent, SourcePartition
+from secor.restore.offsets import StoredOffset
+from secor.restore.preflight import Finding, Severity
+
+
+def since(extent: SourceExtent, stored: StoredOffset | None) -> SourceExtent:
+    """Return an extent, with a hole from the committed offset to the first object.
+
+    Without a committed offset there is none: the archive may begin anywhere.  What has expired
+    is no hole.
+    """
+    reached = max(stored.next_offset, extent.beginning) if stored and stored.next_offset else 0
+    if not 0 < reached < extent.range.start:
+        return extent
+    lost = OffsetRange(reached, extent.range.start)
+    return replace(extent, holes=(lost, *extent.holes))
+
+
+def vanished_findings(vanished: Mapping[SourcePartition, int], *, holes: bool) -> Iterator[Finding]:
+    """Return what is wrong with source partitions that no object is left of.
+
+    ``vanished`` has their committed offsets; nobody knows how many messages were behind these.
+    ``holes`` tells whether the job may leave messages out.
+    """
+    for source, next_offset in vanished.items():
+        yield Finding(
+            Severity.WARN if holes else Severity.REFUSE,
+            source.topic,
+            f"{source}: the job has written it up to offset {next_offset}, and the archive has no"
+            " object of it any more; bring the missing objects back, or set source.holes = true",
+        )
+
+
+class KnownRanges:
+    """The archived offsets of each source partition, from the least to the greatest seen.
+
+    For any number of threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[SourcePartition, OffsetRange] = {}
+
+    def add(self, source: SourcePartition, seen: OffsetRange) -> OffsetRange:
+        """Take what the archive has now; return it with all that it ever had."""
+        with self._lock:
+            known = self._known.get(source, seen)
+            whole = OffsetRange(min(known.start, seen.start), max(known.end, seen.end))
+            self._known[source] = whole
+            return whole
+
+    def of(self, source: SourcePartition) -> OffsetRange:
+        """Return all that the archive ever had; the range ``[0, 0)`` where that is nothing."""
+        with self._lock:
+            return self._known.get(source, OffsetRange(0, 0))
+
+    def sources(self) -> list[SourcePartition]:
+        """Return the source partitions that ever had an object."""
+        with self._lock:
+            return list(self._known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import zstandard
 
 from secor.core import foreign_avro as avro
-from secor.core.foreign_json import load_json
+from secor.core.text import load_json
 
 UNREADABLE = (*avro.UNREADABLE, RuntimeError, pa.ArrowException)
 """What libraries raise over a file that is damaged, or not what it seems."""

@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow as pa
 
 from secor.core.errors import ArchiveIncomplete
-from secor.core.foreign_json import load_json
 from secor.core.model import SCHEMA, OffsetRange, next_offset
+from secor.core.text import load_json
 from secor.restore.model import Boundary, Piece, SourceExtent, SourcePartition
 from secor.restore.ports import PieceReader
 from secor.restore.reading import ReadAhead

@@ -33,9 +33,16 @@ from secor.core.transactions import (
 )
 from secor.restore.model import id_prefix
 from secor.restore.writer.decisions import Action, missing_right, what_to_do
-from secor.restore.writer.model import Placement, SentBatch, WriterLimits
+from secor.restore.writer.model import (
+    Event,
+    NotAllowed,
+    Placement,
+    SentBatch,
+    State,
+    WriterLimits,
+    transition,
+)
 from secor.restore.writer.requesting import A, CodeAnswer, Refusal, Requester, RequestRefused
-from secor.restore.writer.states import Event, NotAllowed, State, transition
 from secor.restore.writer.unsent import UnsentRows
 from secor.wire.codecs import CODECS
 from secor.wire.encoding import BatchProducer, encode_batch, sequence_after

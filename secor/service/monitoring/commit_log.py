@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
 
+from secor.consume.partition_status import State, Status
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.ports import Clock
+from secor.core.text import how_many
+from secor.service.monitoring.lag import lag_offsets
+
+
+def status_line(statuses: Sequence[Status]) -> str:
+    """Return one line for people: what this process does, or why it does nothing."""
+    if not statuses:
+        return "no topic partitions assigned"
+    states = Counter(status.state for status in statuses)
+    parts = [f"{states[state]} {state}" for state in State if states[state]]
+    lag = sum(lag_offsets(status) or 0 for status in statuses)
+    partitions = f"{how_many(len(statuses), 'topic partition')} ({', '.join(parts)})"
+    withheld = sum(status.withheld.offsets for status in statuses if status.withheld is not None)
+    more = f", {withheld:,} more behind open transactions" if withheld else ""
+    return f"{partitions}, {how_many(lag, 'message')} behind{more}"
+
 
 LINES = 10
 """Batches told one by one in each ``PERIOD``; the others are summed up."""

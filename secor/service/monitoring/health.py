@@ -7,10 +7,13 @@ lines, also behind "ready", say what holds messages back elsewhere.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hmac
 import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -20,8 +23,43 @@ import structlog
 
 from secor.core.errors import ConfigurationError
 from secor.core.ports import Clock
-from secor.service.monitoring.access import Access
 from secor.service.monitoring.http_connections import DEADLINE, BoundedServer
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Basic authentication (RFC 7617) by one name and password, in UTF-8."""
+
+    username: str
+    password: str = field(repr=False)
+
+    def admits(self, authorization: str | None) -> bool:
+        """Tell whether the header carries both; takes as long for a near miss as for another."""
+        scheme, _, given = (authorization or "").partition(" ")
+        if scheme.lower() != "basic":
+            return False
+        try:
+            decoded = base64.b64decode(given.strip(), validate=True)
+        except (binascii.Error, ValueError):
+            return False
+        return hmac.compare_digest(decoded, f"{self.username}:{self.password}".encode())
+
+
+def tls_context(certfile: str, keyfile: str | None) -> ssl.SSLContext:
+    """Return what a server needs to speak TLS 1.2 or newer.  Raises ``ConfigurationError``."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        # A key that is encrypted fails, instead of asking for its password on a terminal.
+        context.load_cert_chain(certfile, keyfile, password="")
+    except (OSError, ValueError) as error:
+        files = certfile if keyfile is None else f"{certfile}, {keyfile}"
+        raise ConfigurationError(
+            f"metrics: cannot use {files} ({error}); give a certificate and its key, "
+            "unencrypted, in PEM format, readable by this user"
+        ) from error
+    return context
+
 
 TEXT = "text/plain; charset=utf-8"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"

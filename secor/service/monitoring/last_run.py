@@ -57,6 +57,47 @@ BACKFILL = (
         "secor_backfill_replaced_objects", "gauge", _STEP, "Objects that the plan replaces."
     ),
 )
+COMPACT = (
+    Definition(
+        "secor_compact_last_success_timestamp_seconds",
+        "gauge",
+        _GROUP,
+        "When secor archive compact last succeeded, in seconds since 1970.",
+    ),
+    Definition("secor_compact_duration_seconds", "gauge", _GROUP, "Seconds that this run took."),
+    Definition(
+        "secor_compact_objects",
+        "gauge",
+        (*_GROUP, "state"),
+        "Objects that it joined, and objects that it made of them: replaced, made.",
+    ),
+    Definition("secor_compact_bytes", "gauge", _GROUP, "Bytes of the objects that it joined."),
+    Definition(
+        "secor_compact_begun_timestamp_seconds",
+        "gauge",
+        _GROUP,
+        "Until secor archive compact succeeds for the first time: when it was first begun, in "
+        "seconds since 1970.",
+    ),
+)
+EXPIRE = (
+    Definition(
+        "secor_expire_last_success_timestamp_seconds",
+        "gauge",
+        _GROUP,
+        "When secor archive expire last succeeded, in seconds since 1970.",
+    ),
+    Definition("secor_expire_duration_seconds", "gauge", _GROUP, "Seconds that this run took."),
+    Definition("secor_expire_objects", "gauge", _GROUP, "Objects that this run removed."),
+    Definition("secor_expire_bytes", "gauge", _GROUP, "Bytes that this run removed."),
+    Definition(
+        "secor_expire_begun_timestamp_seconds",
+        "gauge",
+        _GROUP,
+        "Until secor archive expire succeeds for the first time: when it was first begun, in "
+        "seconds since 1970.",
+    ),
+)
 
 Values = Mapping[str, float]
 
@@ -93,6 +134,21 @@ class LastRun:
         rows += [(counted, labels | {"state": key}, value) for key, value in partitions.items()]
         self._write(rows)
 
+    def expiring(self, group: str) -> None:
+        """Write that ``secor archive expire`` was begun, if no run has left anything yet."""
+        if self._path is not None and not self._path.exists():
+            self._write([(EXPIRE[-1], {"group": group}, self._clock.now())])
+
+    def expired(self, group: str, removed: Values) -> None:
+        """Write that it succeeded; ``removed`` are counts of objects and bytes."""
+        values = (self._clock.now(), self._seconds(), removed["objects"], removed["bytes"])
+        self._write(
+            [
+                (definition, {"group": group}, value)
+                for definition, value in zip(EXPIRE, values, strict=False)
+            ]
+        )
+
     def backfilled(self, group: str, topic: str, step: str, *, batches: int, replaced: int) -> None:
         """Write that a step of a backfill succeeded."""
         values = (self._clock.now(), self._seconds(), batches, replaced)
@@ -101,6 +157,25 @@ class LastRun:
             [
                 (definition, labels, value)
                 for definition, value in zip(BACKFILL, values, strict=True)
+            ]
+        )
+
+    def compacting(self, group: str) -> None:
+        """Write that ``secor archive compact`` was begun, if no run has left anything yet."""
+        if self._path is not None and not self._path.exists():
+            self._write([(COMPACT[-1], {"group": group}, self._clock.now())])
+
+    def compacted(self, group: str, *, replaced: int, made: int, size: int) -> None:
+        """Write that ``secor archive compact`` succeeded; ``size`` in bytes."""
+        last_success, duration, objects, joined, _ = COMPACT
+        labels = {"group": group}
+        self._write(
+            [
+                (last_success, labels, self._clock.now()),
+                (duration, labels, self._seconds()),
+                (objects, labels | {"state": "replaced"}, replaced),
+                (objects, labels | {"state": "made"}, made),
+                (joined, labels, size),
             ]
         )
 

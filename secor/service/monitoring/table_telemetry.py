@@ -91,6 +91,14 @@ class TableTelemetry:
                     keys=result.unordered,
                     what="the latest timestamp won; give messages of one key one partition",
                 )
+            metrics.unknown_values.labels(table).inc(result.unknown_values)
+            if result.unknown_values:
+                self._log.warning(
+                    "unknown_values",
+                    table=table,
+                    values=result.unknown_values,
+                    what="updates left them out, and the table did not have their rows",
+                )
             if result.repeated:
                 self._log.warning(
                     "commits_repeated",

@@ -94,6 +94,10 @@ class Telemetry:
         """Count messages left out on purpose."""
         self._metrics.of(self._metrics.filtered, topic_partition).inc(messages)
 
+    def other_events(self, topic_partition: TopicPartition, kind: str, messages: int) -> None:
+        """Count messages that change no row."""
+        self._metrics.of(self._metrics.other_events, topic_partition, kind).inc(messages)
+
     def undeclared(self, topic_partition: TopicPartition, field: str, values: int) -> None:
         """Count values without a column; log the first of each field."""
         self._metrics.of(self._metrics.undeclared, topic_partition).inc(values)

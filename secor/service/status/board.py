@@ -16,6 +16,7 @@ from secor.service.startup import Hindrance
 from secor.service.status.remedies import remedy
 
 if TYPE_CHECKING:
+    from secor.service.monitoring.kept_cluster import KeptClusterBoard
     from secor.service.status.table_board import TableBoard
 
 
@@ -80,8 +81,12 @@ class Board:
         about: About,
         tables: TableBoard | None = None,
         servers: Servers | None = None,
+        cluster: KeptClusterBoard | None = None,
     ) -> None:
-        """Begin with nothing assigned; ``tables`` are those of a table group."""
+        """Begin with nothing assigned.
+
+        ``tables`` are those of a table group, ``cluster`` what a backup group keeps of its own.
+        """
         self._clock = clock
         self._snapshot = Snapshot(clock.monotonic(), (), ledger_up=None)
         self._hindrance: Hindrance | None = None
@@ -89,6 +94,7 @@ class Board:
         self._uploads: dict[TopicPartition, Upload] = {}
         self.about = about
         self.tables = tables
+        self.cluster = cluster
         self.servers = Servers(clock) if servers is None else servers
         self.started = clock.now()
 
@@ -133,6 +139,10 @@ class Board:
     def committed(self, topic_partition: TopicPartition, seconds: float) -> None:
         """Remember an upload."""
         self._uploads[topic_partition] = Upload(self._clock.now(), seconds)
+
+    def assigned(self) -> frozenset[TopicPartition]:
+        """Return the topic partitions of the last snapshot."""
+        return frozenset(status.topic_partition for status in self._snapshot.statuses)
 
     @property
     def snapshot(self) -> Snapshot:

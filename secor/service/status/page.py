@@ -21,8 +21,63 @@ from secor.service.status.cells import (
     word,
 )
 from secor.service.status.document import document
-from secor.service.status.errors_section import errors_section
 from secor.service.status.table_section import table_section
+
+NAMED = 10
+"""Topic partitions of an error that are named without a click."""
+
+
+def errors_section(picture: Picture) -> Iterable[str]:
+    """Give a list of ``servers`` that fail and of ``errors``; nothing when all is well."""
+    failing = [server for server in picture["servers"] if server["answers"] is False]
+    messages = {server["last_error"]["message"] for server in failing if server["last_error"]}
+    lines = [
+        *map(_failing_server, failing),
+        *(
+            _error(error, f"error-{number}", is_shown=error["message"] in messages)
+            for number, error in enumerate(picture["errors"])
+        ),
+    ]
+    if lines:
+        yield '<ul class="errors">'
+        yield from (f"<li>{line}</li>" for line in lines)
+        yield "</ul>"
+
+
+def _failing_server(server: Picture) -> str:
+    name, error = server["server"], server["last_error"]
+    since = f"since {show_time(server['failing_since'])} ({ago(server['failing_age'])})"
+    begin = f"{word(name[0].upper() + name[1:], 'bad')}: no answer as it should {since}."
+    if error is None:
+        return begin
+    return (
+        f"{begin} {ago(error['age'])} ago: {sentence(error['message'])} "
+        f"<em>{escape(error['remedy'])}</em>"
+    )
+
+
+def _error(error: Picture, anchor: str, *, is_shown: bool) -> str:
+    """``is_shown`` says that a server failed with it, which stands above."""
+    names = error["partitions"]
+    kind = f"stopped, {error['kind']}" if error["stopped"] else error["kind"]
+    message = f"{sentence(error['message'])} <em>{escape(error['remedy'])}</em>"
+    if is_shown:
+        message = "as above."
+    return (
+        f"{word(kind, 'bad')} in {how_many(len(names), 'topic partition')} "
+        f"since {show_time(error['since'])} ({ago(error['since_age'])}), "
+        f"last {ago(error['age'])} ago: {message} {_links(names, anchor)}"
+    )
+
+
+def _links(names: list[str], anchor: str) -> str:
+    links = [f'<a href="#{escape(name)}">{escape(name)}</a>' for name in names]
+    shown, rest = ", ".join(links[:NAMED]), ", ".join(links[NAMED:])
+    if not rest:
+        return shown
+    more = f"<summary>and {len(names) - NAMED:,} more</summary>"
+    return f'{shown} <details id="{anchor}">{more} {rest}</details>'
+
 
 LATE = 5.0
 """Seconds after which something is old that is renewed every second."""
@@ -48,6 +103,7 @@ def page(picture: Picture) -> str:
         [
             *_head(picture),
             *_tables(picture),
+            *_cluster(picture["cluster"]),
             *_partitions(picture["partitions"], picture["errors"]),
             *_configuration(picture["configuration"]),
         ],
@@ -125,6 +181,21 @@ def _server(server: Picture) -> str:
 def _tables(picture: Picture) -> Iterable[str]:
     if picture["coordination"] is not None:
         yield from table_section(picture["coordination"], picture["tables"])
+
+
+def _cluster(kinds: Sequence[Picture]) -> Iterable[str]:
+    if not kinds:
+        return
+    yield "<h2>Kept of the cluster</h2>"
+    rows = (
+        Row(
+            it["kind"],
+            ["never" if it["age"] is None else f"{ago(it['age'])} ago"],
+            [f'<span class="bad">{sentence(it["error"])}</span>'] if it["error"] else [],
+        )
+        for it in kinds
+    )
+    yield from html_table(("kind", "looked at"), rows)
 
 
 def _partitions(partitions: Sequence[Picture], errors: Sequence[Picture]) -> Iterable[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
@@ -19,10 +21,45 @@ from secor.service.monitoring.lag import (
 from secor.service.monitoring.servers import ServerState
 from secor.service.startup import Hindrance
 from secor.service.status.board import Board, Mishap
-from secor.service.status.errors import lasting_errors
 from secor.service.status.remedies import remedy
-from secor.service.status.table_picture import coordination_picture, tables_picture
-from secor.service.status.times import age
+from secor.service.status.table_picture import age, coordination_picture, tables_picture
+
+_OF_ONE_PARTITION = re.compile(r"\S*[/\d]\S*")
+"""Words of a message that differ between topic partitions: keys, addresses, offsets, ids."""
+
+Picture = Mapping[str, Any]
+
+
+def error_pattern(kind: str, message: str, topic: str) -> tuple[str, str]:
+    """Return what an error has in common with the same error of other topic partitions."""
+    return kind, _OF_ONE_PARTITION.sub("…", message.replace(topic, "…"))
+
+
+def lasting_errors(partitions: Sequence[Picture]) -> list[dict[str, Any]]:
+    """Return the last errors of topic partitions that are not over; those of most first.
+
+    ``message`` is the newest, ``at`` its time; ``since`` is of the one that began first.
+    """
+    alike: dict[tuple[str, str], list[Picture]] = {}
+    for partition in partitions:
+        error = partition["last_error"]
+        if error is not None and not error["over"]:
+            key = error_pattern(error["kind"], error["message"], partition["topic"])
+            alike.setdefault(key, []).append(partition)
+    return sorted(map(_together, alike.values()), key=lambda it: -len(it["partitions"]))
+
+
+def _together(partitions: Sequence[Picture]) -> dict[str, Any]:
+    errors = [partition["last_error"] for partition in partitions]
+    newest = min(errors, key=lambda error: error["age"])
+    first = max(errors, key=lambda error: error["since_age"])
+    return {
+        **{name: newest[name] for name in ("kind", "message", "remedy", "at", "age")},
+        "since": first["since"],
+        "since_age": first["since_age"],
+        "stopped": sum(partition["stopped"] is not None for partition in partitions),
+        "partitions": [f"{it['topic']}/{it['partition']}" for it in partitions],
+    }
 
 
 def picture(board: Board, health: Health) -> dict[str, Any]:
@@ -59,6 +96,7 @@ def picture(board: Board, health: Health) -> dict[str, Any]:
         "errors": lasting_errors(partitions),
         "partitions": partitions,
         "coordination": None if tables is None else coordination_picture(tables, wall),
+        "cluster": [] if board.cluster is None else board.cluster.rows(),
         "tables": [] if tables is None else tables_picture(tables, wall),
         "configuration": [
             {"key": key, "value": value, "source": source} for key, value, source in about.settings

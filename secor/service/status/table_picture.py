@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any
 from secor import __version__
 from secor.core.text import iso_time
 from secor.service.status.remedies import remedy
-from secor.service.status.times import age
 from secor.tables.observer import Backlog
 
 if TYPE_CHECKING:
     from secor.service.status.table_board import CyclesKnown, TableKnown, TablesKnown
+
+
+def age(now: float, then: float | None) -> float | None:
+    """Return seconds since ``then``, never less than 0; None for None."""
+    return None if then is None else round(max(0.0, now - then), 3)
+
 
 Values = dict[str, Any]
 

@@ -10,7 +10,7 @@ from pyarrow.fs import LocalFileSystem
 from pyiceberg import io as library
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from secor.adapters.iceberg.arrow_files import CONNECTION_PREFIXES, ArrowFiles
+from secor.adapters.iceberg.store_files import CONNECTION_PREFIXES, ArrowFiles
 from secor.tables.catalog import NewTable
 from tests.unit.adapters.iceberg_tables import SCHEMA, sqlite_catalog
 

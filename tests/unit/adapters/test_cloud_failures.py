@@ -9,8 +9,7 @@ from obstore.exceptions import (
     PreconditionError,
 )
 
-from secor.adapters.clouds.failures import translated
-from secor.adapters.clouds.provider import AZURE, GCS, Provider
+from secor.adapters.clouds.failures import AZURE, GCS, Provider, translated
 from secor.core.errors import (
     AccessDenied,
     AlreadyExists,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import io
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import pytest
 from obstore.store import MemoryStore
 
 from secor.adapters.clouds import CloudStore, azure_store, gcs_store
-from secor.adapters.clouds.object_reader import LARGEST_WINDOW, ObjectReader
-from secor.adapters.clouds.provider import AZURE, GCS, Provider
+from secor.adapters.clouds.failures import AZURE, GCS, Provider
+from secor.adapters.clouds.store import LARGEST_WINDOW, ObjectReader
 from secor.adapters.ranged_object import FIRST_WINDOW
 from secor.core.errors import ConfigurationError, StopPartition, Unavailable
 
@@ -30,6 +31,13 @@ def test_azure_takes_no_hyphens_in_names_of_metadata(provider: Provider, name: s
     put(store, "a/b", b"x", {"batch-start": "0", "Topic": "clicks"})
     assert obstore.get(memory, "a/b").attributes[name] == "0"
     assert store.head("a/b").metadata == {"batch-start": "0", "topic": "clicks"}
+
+
+def test_the_sha256_is_in_the_metadata_if_it_is_wished() -> None:
+    store = CloudStore(MemoryStore(), "mem://b", AZURE, server="here", sha256=True)
+    put(store, "a", b"x", {"topic": "clicks"})
+    recorded = hashlib.sha256(b"x").hexdigest()
+    assert store.head("a").metadata == {"topic": "clicks", "sha256": recorded}
 
 
 def test_the_storage_class_goes_with_every_object() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secor.adapters.kafka.control_codec import LARGEST, SCHEMA, decode, encode
+from secor.adapters.kafka.control_topic import LARGEST, SCHEMA, decode, encode
 from secor.core.model import TopicPartition
 from secor.tables.control import Answer, Event, Kind
 

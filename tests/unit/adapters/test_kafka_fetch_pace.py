@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from secor.adapters.kafka.fetch_pace import IDLE_WAIT, QUIET_AFTER, FetchPace
+from secor.adapters.kafka.fetching import IDLE_WAIT, QUIET_AFTER, FetchPace
 
 
 class Client:
@@ -64,7 +64,7 @@ def test_while_all_is_quiet_brokers_may_keep_requests_for_longer(
     client: Client, pace: FetchPace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 100.0
-    monkeypatch.setattr("secor.adapters.kafka.fetch_pace.time.monotonic", lambda: now)
+    monkeypatch.setattr("secor.adapters.kafka.fetching.time.monotonic", lambda: now)
     pace.busy()
     for seconds, wait in ((0.0, 250), (QUIET_AFTER, 250), (0.1, IDLE_WAIT * 1000)):
         now += seconds

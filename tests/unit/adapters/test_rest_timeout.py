@@ -10,8 +10,7 @@ from typing import cast
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
-from secor.adapters.iceberg.catalog import IcebergTables, open_catalog
-from secor.adapters.iceberg.rest_timeout import TimeLimit, limit_requests
+from secor.adapters.iceberg.catalog import IcebergTables, TimeLimit, limit_requests, open_catalog
 from secor.core.errors import Unavailable
 
 

@@ -10,8 +10,14 @@ import pytest
 from botocore.stub import ANY, Stubber
 
 from secor.adapters.s3.client import connect
-from secor.adapters.s3.multipart import MOST_PARTS, MultipartUpload, encoded, part_size_for
-from secor.adapters.s3.request_body import BLOCK, Slice
+from secor.adapters.s3.multipart import (
+    BLOCK,
+    MOST_PARTS,
+    MultipartUpload,
+    Slice,
+    encoded,
+    part_size_for,
+)
 from secor.core.errors import AlreadyExists, OutcomeUnknown, RestartPartition, Unavailable
 
 if TYPE_CHECKING:

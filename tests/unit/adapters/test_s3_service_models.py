@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import DataNotFoundError, UnknownServiceError
 from botocore.loaders import Loader
 
-from secor.adapters.s3.service_models import ModelLoader, use_quick_models
+from secor.adapters.s3.client import ModelLoader, use_quick_models
 
 MODELS = [(name, kind) for name in ("s3", "sts") for kind in ("service-2", "endpoint-rule-set-1")]
 

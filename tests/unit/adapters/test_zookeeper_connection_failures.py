@@ -10,9 +10,8 @@ import pytest
 from kazoo.exceptions import SessionExpiredError
 from kazoo.protocol.connection import ConnectionDropped
 
-from secor.adapters.zookeeper.connection_failures import Contact
-from secor.adapters.zookeeper.options import Options
-from secor.adapters.zookeeper.tls_handler import TlsHandler
+from secor.adapters.zookeeper.options import Options, TlsHandler
+from secor.adapters.zookeeper.session import Contact
 from secor.core.errors import ConfigurationError
 
 HOSTS = "one:2181,two:2181/logs"

@@ -11,11 +11,10 @@ import pyarrow as pa
 import pytest
 from crc32c import crc32c
 
-from secor.archive.finalize.commands import Command, literal, names_and_values
+from secor.archive.finalize.commands import Command, literal, names_and_values, split
 from secor.archive.finalize.finalizer import Action, Finalizer, Leaf, Outcome
 from secor.archive.finalize.periods import Period, Periods
 from secor.archive.finalize.stored_time import Progress, progress_of
-from secor.archive.finalize.templates import split
 from secor.core.errors import ActionFailed, ConfigurationError, SecorError
 from secor.core.model import Entry, Intent, LogRange, TopicPartition
 from secor.core.naming import ObjectName

@@ -11,6 +11,7 @@ from crc32c import crc32c
 
 from secor.archive.kept_schemas import KeptSchema
 from secor.archive.quarantine.listing import marker_key, quarantined
+from secor.archive.repair.stored_ranges import with_extents
 from secor.archive.verify.parsed_objects import Parsing
 from secor.archive.verify.report import EXIT_DIFFERENCES, Kind, PartitionReport, Report
 from secor.archive.verify.verifier import Verifier, verify_archive_only
@@ -198,3 +199,51 @@ def test_what_an_earlier_route_sent_elsewhere_is_found_by_its_keys(tmp_path: Pat
     # They were not parsed as the present configuration has it, but none is missing.
     assert Kind.MISSING not in report.counts, report.findings
     assert report.compared == 6
+
+
+def connectors(world: World, directory: str, offset: int, rows: int) -> None:
+    """Put an object as Confluent's S3 sink does: without metadata."""
+    body = b'{"time": 1}\n' * rows
+    key = f"p/clicks/{directory}/clicks+0+{offset:010d}.json"
+    world.store.put(key, body, crc32c(body), {})
+
+
+@pytest.mark.parametrize("directories", [("a", "a"), ("a", "b")])
+def test_a_connectors_objects_and_ours_are_verified_as_one_archive(
+    directories: tuple[str, str], tmp_path: Path
+) -> None:
+    world = World(tmp_path / "local")
+    first, second = directories
+    connectors(world, first, 0, 3 if first == second else 2)
+    connectors(world, second, 3 if first == second else 1, 3 if first == second else 4)
+    report = verified(world, TIME)
+    assert not report.counts, report.findings
+    assert report.compared == 6
+    # After a rebalance it has stored two messages again, under the name of the second.
+    connectors(world, second, 4, 2)
+    report = verified(world, TIME)
+    assert report.counts == {Kind.EXTRA: 2}
+
+
+@pytest.mark.parametrize(
+    ("how", "extension"), [("jsonlines", ".json.gz"), ("parquet", ".zstd.parquet")]
+)
+def test_ours_go_on_below_a_connectors_names(how: str, extension: str, tmp_path: Path) -> None:
+    world = World(tmp_path / "local")
+    tree = {**TIME, "layout": "dt={time:%Y}", "transforms": [NO_BOTS]}
+    plan = plan_for(config(tree, format=how), "clicks")
+    if how == "parquet":
+        plan = replace(plan, log_format=BARE)
+    world.consume(replace(plan, names_of_connect=True))
+    assert [key for key in world.store.objects if "/_quarantine/" not in key] == [
+        f"p/clicks/dt=2023/clicks+0+0000000000{extension}"
+    ]
+    assert not verified(world, tree).counts
+
+
+def test_a_connectors_object_reaches_to_the_next_of_its_directory(tmp_path: Path) -> None:
+    world = World(tmp_path / "local")
+    for directory, offset in [("a", 0), ("b", 1), ("a", 4)]:
+        connectors(world, directory, offset, 2)
+    extents = with_extents(list(world.archive.everything("clicks")))
+    assert [(extent.start, extent.end) for extent in extents] == [(0, 4), (1, None), (4, None)]

@@ -470,3 +470,11 @@ def test_text_tells_how_many_messages_without_a_value_it_left_out(
 
 def texts(batch: Batch) -> dict[str, bytes]:
     return {place: file.local.path.read_bytes() for (_, place), file in batch._files.items()}
+
+
+def test_names_of_a_connector_are_in_the_fingerprint() -> None:
+    stored = plan()
+    named = replace(stored, names_of_connect=True)
+    parquet = replace(named, codec_extension=".snappy")
+    assert len({it.fingerprint for it in (stored, named, parquet)}) == 3
+    assert named.earlier_fingerprint == stored.earlier_fingerprint

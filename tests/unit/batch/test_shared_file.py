@@ -126,7 +126,7 @@ def test_a_slot_in_use_at_the_end_keeps_no_room_for_those_before_it(tmp_path: Pa
 def test_where_room_cannot_be_given_back_in_the_middle_nothing_else_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("secor.batch.holes._fallocate", lambda: None)
+    monkeypatch.setattr("secor.batch.shared_file._fallocate", lambda: None)
     shared = SharedFile(tmp_path, os.open, kept=2 * SLOT)
     first, middle, last = (written(shared) for _ in range(3))
     middle.free()

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from secor.adapters.local import LocalStore
-from secor.cli import config, doctor, doctor_checks, server_checks, store_checks
+from secor.cli import config, doctor, doctor_checks, store_checks
 from secor.config.model import Config
 from secor.core.errors import AccessDenied, ConfigurationError, LedgerCorrupt, Unavailable
 from secor.core.model import Entry, Intent, LogRange, TopicPartition
@@ -245,7 +245,7 @@ def test_a_coordinator_that_has_only_just_started_is_waited_for(
     monkeypatch.setattr(world.ledger, "read", read)
     assert world.faults() == {}
     slept.clear()
-    monkeypatch.setattr(server_checks, "PATIENCE", -1.0)
+    monkeypatch.setattr(doctor, "PATIENCE", -1.0)
     assert set(world.faults()) == {"group", "ledger"}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from secor.adapters.local import LocalStore
-from secor.adapters.s3.service_models import ModelLoader
+from secor.adapters.s3.client import ModelLoader
 from secor.cli import doctor_checks
 from secor.cli.exit_codes import Exit
 from secor.cli.main import run

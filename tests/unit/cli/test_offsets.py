@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from secor.cli import main, offsets, verify
 from secor.cli.exit_codes import Exit
 from secor.core.errors import ConfigurationError, LedgerCorrupt, Refused, TopicRecreated
-from secor.core.model import Entry, Intent, LogRange, OffsetRange, TopicPartition
+from secor.core.model import Committed, Entry, Intent, LogRange, OffsetRange, TopicPartition
 from secor.formats import make_format
 from secor.wiring import clients
 from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger, Shelf, messages
@@ -46,12 +46,34 @@ class Reader(MemoryLog):
 
 
 @dataclass
+class Groups:
+    """Consumer groups of the cluster."""
+
+    running: str = "empty"
+    committed: dict[TopicPartition, Committed] = field(default_factory=dict)
+
+    def states(self) -> dict[str, str]:
+        return {"connect-sink": self.running}
+
+    def offsets(self, group: str) -> dict[TopicPartition, Committed]:
+        return dict(self.committed) if group == "connect-sink" else {}
+
+    def commit(
+        self, group: str, offsets: dict[TopicPartition, Committed]
+    ) -> dict[TopicPartition, Exception]:
+        assert group == "connect-sink"
+        self.committed |= offsets
+        return {}
+
+
+@dataclass
 class World:
     shelf: Shelf
     config: Path
     reader: Reader = field(default_factory=Reader)
     ledger: OperatorLedger = field(default_factory=OperatorLedger)
     members: list[str] = field(default_factory=list)
+    groups: Groups = field(default_factory=Groups)
 
     def run(self, command: click.Command, *arguments: object, answer: str | None = None) -> Result:
         return CliRunner().invoke(
@@ -97,9 +119,66 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     def group(_config: object) -> Iterator[object]:
         yield SimpleNamespace(members=lambda: world.members)
 
+    @contextmanager
+    def groups(_config: object) -> Iterator[Groups]:
+        yield world.groups
+
     monkeypatch.setattr(clients, "open_reader", reader)
     monkeypatch.setattr(clients, "open_group", group)
+    monkeypatch.setattr(clients, "open_groups", groups)
     return world
+
+
+TAKEN = ("import", "--from-group", "connect-sink")
+
+
+def test_the_offsets_of_another_group_are_taken_over_once_it_has_stopped(world: World) -> None:
+    world.ledger.entries = {CLICKS: Entry(None), OTHER: Entry(None)}
+    world.groups.committed = {CLICKS: Committed(25)}
+    world.groups.running = "stable"
+    with pytest.raises(Refused, match="connect-sink is running"):
+        world.run(offsets.command, *TAKEN, world.config, "--yes")
+    world.groups.running = "empty"
+    world.members = ["secor/10.0.0.1"]
+    with pytest.raises(Refused, match="the group g is running"):
+        world.run(offsets.command, *TAKEN, world.config, "--yes")
+    world.members = []
+    shown = world.run(offsets.command, *TAKEN, world.config, "--dry-run").stdout
+    assert "the group has no offset: begins where kafka.reset says" in shown
+    assert world.ledger.entries[CLICKS].committed is None
+    shown = world.run(offsets.command, *TAKEN, world.config, "--yes").stdout
+    assert "1 offset of connect-sink taken over" in shown
+    assert world.ledger.entries[CLICKS].committed == 25
+    assert world.ledger.entries[OTHER].committed is None
+    again = world.run(offsets.command, *TAKEN, world.config, "--yes", "--json")
+    assert json.loads(again.stdout)["offsets"][0]["remark"] == "as it is"
+
+
+def test_an_import_stores_no_message_twice_and_overwrites_nothing_unasked(world: World) -> None:
+    world.groups.committed = {CLICKS: Committed(10), OTHER: Committed(0)}
+    with pytest.raises(ConfigurationError, match="has offset 25 already, the other 10: add --rep"):
+        world.run(offsets.command, *TAKEN, world.config, "--yes")
+    with pytest.raises(ConfigurationError, match="1 object begins at or above 10, such as"):
+        world.run(offsets.command, *TAKEN, world.config, "--yes", "--replace")
+    world.groups.committed = {CLICKS: Committed(31)}
+    with pytest.raises(ConfigurationError, match="beyond the log's end 30"):
+        world.run(offsets.command, *TAKEN, world.config, "--yes", "--replace")
+    with pytest.raises(ConfigurationError, match="the cluster has no group other"):
+        world.run(offsets.command, "import", "--from-group", "other", world.config)
+    assert world.ledger.entries[CLICKS] == Entry(25)
+
+
+def test_an_export_lets_another_group_go_on(world: World) -> None:
+    arguments = ("export", world.config, "--to-group", "connect-sink")
+    world.ledger.entries[CLICKS] = Entry(25, Intent(25, 28, "f", "host-1", 0.0, "backup/clicks"))
+    with pytest.raises(Refused, match=r"objects of \[25, 28\) are being put"):
+        world.run(offsets.command, *arguments, "--yes")
+    world.ledger.entries[CLICKS] = Entry(25)
+    world.run(offsets.command, *arguments, "--dry-run")
+    assert world.groups.committed == {}
+    shown = world.run(offsets.command, *arguments, "--yes").stdout
+    assert "2 offsets written for connect-sink" in shown
+    assert world.groups.committed == {CLICKS: Committed(25), OTHER: Committed(0)}
 
 
 def test_show_tells_offsets_lag_and_intents(world: World) -> None:

@@ -8,7 +8,8 @@ from types import ModuleType
 import pytest
 from click.testing import CliRunner, Result
 
-from secor.cli import cat, ls, verify
+from secor.cli import archive, cat, ls, verify
+from secor.cli.exit_codes import Exit
 from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange, TopicPartition
 from secor.formats import make_format
@@ -191,3 +192,55 @@ def test_a_group_with_tables_is_read_by_other_commands(
     result = CliRunner().invoke(command.command, [str(path), *more])
     assert isinstance(result.exception, ConfigurationError)
     assert "secor tables ls" in str(result.exception)
+
+
+def test_compact_joins_what_the_other_commands_read_as_before(config: Path) -> None:
+    shelf = Shelf(config.parent / "bucket", make_format("sequencefile"))
+    shelf.put(messages(range(25, 30)), OffsetRange(25, 30))
+    before = run(cat.command, config, "clicks").stdout
+    arguments = ("compact", config, "--older-than", "0s")
+    shown = run(archive.command, *arguments, "--dry-run").stdout
+    assert "2 objects (" in shown
+    assert "would be joined to 1" in shown
+    assert "clicks/0 [0, 25): 2 to 1" in shown
+    assert "3 objects" in run(ls.command, config, "clicks", "--partition", 0).stdout
+    metrics = config.parent / "secor.prom"
+    result = run(archive.command, *arguments, "--json", "--metrics-file", metrics)
+    (topic,) = json.loads(result.stdout)["topics"]
+    assert [(it["start"], it["end"], len(it["objects"])) for it in topic["ranges"]] == [(0, 25, 1)]
+    assert 'secor_compact_objects{group="g",state="replaced"} 2.0' in metrics.read_text()
+    assert run(cat.command, config, "clicks").stdout == before
+    listed = json.loads(run(ls.command, config, "clicks", "--partition", 0, "--json").stdout)
+    assert [(it["start"], it["end"], it["records"]) for it in listed["objects"]] == [
+        (0, 25, 25),
+        (25, 30, 5),
+    ]
+    assert run(verify.command, config, "--archive-only").return_value in (None, 0)
+    assert "clicks: nothing to join" in run(archive.command, *arguments).stdout
+
+
+def test_compact_names_what_is_damaged_and_leaves_it(config: Path) -> None:
+    shelf = Shelf(config.parent / "bucket", make_format("sequencefile"))
+    shelf.put(messages(range(25, 30)), OffsetRange(25, 30))
+    key = f"backup/clicks/offset=0/1_0_{STEM}.seq"
+    shelf.change(key, lambda data: data[:-3])
+    metrics = config.parent / "secor.prom"
+    arguments = ("compact", config, "--older-than", "0s", "--metrics-file", metrics)
+    result = run(archive.command, *arguments)
+    assert result.return_value == Exit.DIFFERENT
+    assert f"clicks/0 [0, 25): left as it is: {key}" in result.stderr
+    assert "begun" in metrics.read_text()
+    assert (config.parent / "bucket" / key).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--older-than", "yesterday"), "'yesterday' is no duration"),
+        (("--target-size", "big"), "'big' is no size"),
+        (("--target-size", "0"), "give a time such as 1d and a size"),
+    ],
+)
+def test_compact_says_what_it_takes(config: Path, arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        run(archive.command, "compact", config, *arguments)

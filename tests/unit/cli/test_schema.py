@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ class Topic:
     def __init__(self, *logs: list[object]) -> None:
         self.logs = logs
         self.withheld = 0
+        self.key: bytes | None = None
         self.read_from: list[int] = []
 
     def partitions(self, topic: str) -> list[TopicPartition]:
@@ -61,7 +63,10 @@ class Topic:
     def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
         self.read_from.append(start)
         # A fetch begins where a batch begins, which may be earlier.
-        yield json_chunk(self.logs[topic_partition.partition], first=10).until(end)
+        chunk = json_chunk(self.logs[topic_partition.partition], first=10)
+        keys = pa.array([self.key] * chunk.records.num_rows, pa.binary())
+        records = chunk.records.set_column(3, chunk.records.schema.field(3), keys)
+        yield replace(chunk, records=records).until(end)
 
 
 @pytest.fixture
@@ -95,6 +100,26 @@ def test_all_messages_looked_at_fit_what_is_proposed(
     }
     assert "looked at 3 messages" in result.stderr
     assert RowSchema.parse(result.stdout, "it").declared
+
+
+@pytest.mark.parametrize(
+    ("settings", "fields", "words"),
+    [
+        ("", ["n"], "; keys are not read (parser.key.decoder)"),
+        ('decoder = "text"', ["n", "key"], "; keys are read as text\n"),
+        ('decoder = "text"\nfield = "none"', ["n"], "; keys are read as text, for no field"),
+    ],
+)
+def test_keys_give_fields_where_they_are_read_and_the_summary_says_so(
+    config: Path, monkeypatch: pytest.MonkeyPatch, settings: str, fields: list[str], words: str
+) -> None:
+    config.write_text(f"{CONFIG}[parser.key]\n{settings}\n")
+    topic = Topic([{"at": AT, "n": 1}])
+    topic.key = b"k"
+    result = run(topic, monkeypatch, config, "clicks")
+    proposed = [field["name"] for field in json.loads(result.stdout)["fields"]]
+    assert sorted(proposed) == sorted(["at", *fields])
+    assert words in result.stderr
 
 
 def test_the_kind_of_99_of_100_values_and_times_are_proposed(

@@ -23,7 +23,7 @@ from secor.tables.group_record import GroupRecord
 from secor.tables.overview import TableOverview
 from secor.tables.staging import Staged
 from secor.tables.vector import Vector
-from secor.wiring import clients, control_access, table_group
+from secor.wiring import clients, table_coordination, table_group
 from secor.wiring.check_references import unusable_materials
 from tests.fakes.store import FakeStore
 from tests.unit.adapters.iceberg_tables import sqlite_catalog
@@ -229,8 +229,8 @@ class Groups:
 def control_findings(
     directory: Path, monkeypatch: pytest.MonkeyPatch, brokers: Brokers, **commit: str
 ) -> dict[str, str]:
-    monkeypatch.setattr(control_access, "TopicAdmin", brokers.topics)
-    monkeypatch.setattr(control_access, "GroupAdmin", brokers.groups)
+    monkeypatch.setattr(table_coordination, "TopicAdmin", brokers.topics)
+    monkeypatch.setattr(table_coordination, "GroupAdmin", brokers.groups)
     findings = told(list(of_tables(config_of(directory, {"table": "db.t"}, commit=commit))))
     return {key: text for key, text in findings.items() if key.startswith(("control", "election"))}
 

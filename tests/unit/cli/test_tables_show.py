@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from secor.cli.open_archive import absent_topics
+from secor.cli.stop_reasons import StopReasons, sentence
 from secor.cli.tables_show import _through, _time
 from secor.config.load import validate
 from secor.config.model import Config
-from secor.core.model import TopicPartition
+from secor.core.model import LogRange, TopicPartition
+from secor.tables.plan_notes import PlanNotes
+from secor.wiring.clients import open_store
+from tests.fakes.ledger import LedgerServer
+from tests.unit.tables.worker_world import WorkerWorld
 
 
 def reading(**kafka: object) -> Config:
@@ -47,3 +54,38 @@ def test_topics_that_the_cluster_does_not_have_are_named() -> None:
     assert absent_topics(pattern, []) == [
         "no topic matches kafka.topics_pattern 'cliks.*': correct it, or make the topic"
     ]
+
+
+class Brokers:
+    """Brokers with one topic partition of five messages."""
+
+    def topic_id(self, topic: str) -> str | None:
+        return None
+
+    def cluster_id(self) -> str:
+        return "cluster"
+
+    def log_range(self, topic_partition: TopicPartition) -> LogRange:
+        return LogRange(0, 5)
+
+    def epoch_end(self, topic_partition: TopicPartition, leader_epoch: int) -> int | None:
+        return None
+
+
+@pytest.mark.parametrize(("committed", "stops"), [(3, True), (5, False)])
+def test_a_topic_without_a_plan_is_stopped_as_long_as_messages_wait(
+    tmp_path: Path, committed: int, stops: bool
+) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.flights"}])
+    partition = TopicPartition("flights", 0)
+    server = LedgerServer()
+    ledger = server.client("operator")
+    server.assign([partition], ledger)
+    server.put(partition, str(committed).encode())
+    with ExitStack() as opened:
+        store = opened.enter_context(open_store(world.config))
+        PlanNotes(store, world.config.output.prefix).note_stop("flights", "there is no table")
+        reasons = StopReasons(world.config, Brokers(), opened)
+        _, _, stopped = reasons.look(ledger, Brokers(), partition)
+    lines = [sentence(partition, stopped)] if stopped is not None else []
+    assert lines == (["stopped (table): there is no table"] if stops else [])

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from secor.batch.last_file import WrittenBatch
-from secor.batch.plan import OutputStream, TopicPlan
+from secor.batch.plan import OutputStream, TopicPlan, WrittenBatch
 from secor.batch.sealed import SealedBatch
 from secor.commit.uploader import Abandoned, Committed
 from secor.core.errors import ObjectConflict, OutcomeUnknown

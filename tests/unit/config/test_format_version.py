@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from secor.config.format_version import why_no_growth
 from secor.config.load import validate
+from secor.config.tables import why_no_growth
 from tests.unit.config.test_tables import loaded, tree
 
 NEW = {"table": "db.t", "auto_create": True, "mode": "upsert", "key": ["id"]}

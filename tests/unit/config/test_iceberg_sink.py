@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from secor.config.iceberg_sink.connector_file import is_connector, read
+from secor.config.connect.connector_file import is_connector, read
+from secor.config.connect.settings import CONNECT_SETTINGS, SinkSetting
+from secor.config.connect.settings import row_of as row_among
+from secor.config.connect.sinks import convert as convert_sink
 from secor.config.iceberg_sink.convert import convert
 from secor.config.iceberg_sink.routes import partition_terms
 from secor.config.iceberg_sink.sink_settings import (
-    CONNECT_SETTINGS,
     SINK_SETTINGS,
     page_rows,
-    row_of,
     transform_rows,
 )
 from secor.config.translation.draft import Draft, Outcome
@@ -36,10 +37,18 @@ LEAST = {
 }
 
 
+UNITS = {"units": {"*": "milliseconds"}}
+"""The sink reads integers of times and timestamps as milliseconds."""
+
+
+def row_of(name: str) -> SinkSetting | None:
+    return row_among(name, (*SINK_SETTINGS, *CONNECT_SETTINGS))
+
+
 def imported(folder: Path, more: dict[str, Any]) -> tuple[dict[str, Any], Draft]:
     path = folder / "sink.json"
     path.write_text(json.dumps({"name": "lake", "config": {**LEAST, **more}}))
-    text, draft = convert(read(path, {}), path.name)
+    text, draft = convert(read(str(path), {}), path.name)
     return tomllib.loads(text), draft
 
 
@@ -82,7 +91,7 @@ def test_a_least_connector_becomes_a_table_group(tmp_path: Path) -> None:
     assert config["catalog"]["name"] == "iceberg"
     assert config["catalog"]["properties"]["warehouse"] == "s3://lake/warehouse"
     assert config["commit"]["interval"] == "5m", "the sink's default"
-    assert config["tables"] == [{"table": "db.events"}]
+    assert config["tables"] == [{"table": "db.events", **UNITS}]
     assert {outcome for outcome, _ in draft.outcomes.values()} == {Outcome.MAPPED}
 
 
@@ -224,6 +233,7 @@ def test_everything_with_a_counterpart_is_in_the_configuration(tmp_path: Path) -
             "auto_create": True,
             "evolve": True,
             "optional_columns": True,
+            **UNITS,
             "properties": {"format-version": "2", "write.format.default": "orc"},
         }
     ]
@@ -303,7 +313,7 @@ def test_dynamic_tables_are_a_template(tmp_path: Path) -> None:
         "iceberg.tables.route-field": "db_table",
     }
     config, draft = imported(tmp_path, more)
-    assert config["tables"] == [{"table": "{fields.db_table}"}]
+    assert config["tables"] == [{"table": "{fields.db_table}", **UNITS}]
     assert any("lower case" in todo for todo in draft.todos)
 
 
@@ -317,8 +327,8 @@ def test_rows_that_are_changed_have_keys_and_a_process_that_merges(tmp_path: Pat
     config, draft = imported(tmp_path, more)
     assert config["commit"]["coordinator"] == "alone"
     assert config["tables"] == [
-        {"table": "db.a", "mode": "upsert", "key": ["id", "day"]},
-        {"table": "db.b", "mode": "upsert", "key": ["number"]},
+        {"table": "db.a", "mode": "upsert", "key": ["id", "day"], **UNITS},
+        {"table": "db.b", "mode": "upsert", "key": ["number"], **UNITS},
     ]
     assert {outcome for outcome, _ in draft.outcomes.values()} == {Outcome.MAPPED}
     assert [todo for todo in draft.todos if "secor tables run" in todo]
@@ -333,7 +343,7 @@ def test_rows_that_are_changed_have_keys_and_a_process_that_merges(tmp_path: Pat
 
     del more["iceberg.tables.cdc-field"]
     config, draft = imported(tmp_path, more)
-    assert config["tables"] == [{"table": "db.a"}]
+    assert config["tables"] == [{"table": "db.a", **UNITS}]
     assert draft.outcomes["iceberg.tables.default-id-columns"][0] is Outcome.UNNEEDED
 
 
@@ -396,8 +406,8 @@ def test_properties_are_read_as_java_does(tmp_path: Path) -> None:
     path = tmp_path / "sink.properties"
     lines = [f"{name}={value}" for name, value in LEAST.items()]
     path.write_text("\n".join(["# of the sink", *lines, "topics = a,b", ""]))
-    assert is_connector(path)
-    config = tomllib.loads(convert(read(path, {"name": "other"}), path.name)[0])
+    assert is_connector(str(path))
+    config = tomllib.loads(convert(read(str(path), {"name": "other"}), path.name)[0])
     assert config["kafka"]["topics"] == ["a", "b"], "the last line of a name counts"
     assert config["group"]["name"] == "other"
 
@@ -405,7 +415,7 @@ def test_properties_are_read_as_java_does(tmp_path: Path) -> None:
 def test_java_secors_file_is_no_connectors(tmp_path: Path) -> None:
     path = tmp_path / "secor.properties"
     path.write_text("secor.kafka.group=backup\n")
-    assert not is_connector(path)
+    assert not is_connector(str(path))
 
 
 @pytest.mark.parametrize(
@@ -423,9 +433,9 @@ def test_java_secors_file_is_no_connectors(tmp_path: Path) -> None:
 def test_other_files_are_refused(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "sink.json"
     path.write_text(text)
-    assert is_connector(path)
+    assert is_connector(str(path))
     with pytest.raises(ConfigurationError, match=message):
-        read(path, {})
+        convert_sink(read(str(path), {}), path.name)
 
 
 def test_what_makes_no_configuration_is_told_at_once(tmp_path: Path) -> None:

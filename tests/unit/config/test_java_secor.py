@@ -15,8 +15,7 @@ from secor.config.java_secor.convert import convert
 from secor.config.java_secor.decoders import named_group
 from secor.config.java_secor.formats import WRITERS
 from secor.config.java_secor.known_properties import DEFAULTS, UNNEEDED, UNSUPPORTED
-from secor.config.java_secor.layouts import template_of
-from secor.config.java_secor.parsers import PARSERS
+from secor.config.java_secor.parsers import PARSERS, template_of
 from secor.config.load import validate
 from secor.config.model import Config
 from secor.config.translation.draft import Draft, Outcome

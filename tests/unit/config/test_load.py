@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from secor.config.environment import JAVA_SECOR, variable_name
 from secor.config.load import load
 from secor.config.model import Config
+from secor.config.schema import every_key
 from secor.core.errors import ConfigurationError
 
 LEAST = """
@@ -94,6 +96,17 @@ def test_all_faults_are_told_at_once_each_with_its_key(path: Path) -> None:
         '"zstd" or "deflate"; it is "zst"; did you mean "zstd"?',
         "topics.1.policy.max_agee": "unknown key; did you mean topics.1.policy.max_age?",
     }
+
+
+def test_names_as_confluents_have_no_generation_no_routes_and_no_backup(path: Path) -> None:
+    kept = 'kafka.bootstrap_servers = ["a:1"]\nkafka.topics = ["a"]\nstore.s3.bucket = "b"\n'
+    naming = 'output.naming = "confluent"\n'
+    partition = 'group = {name = "g", kind = "partition"}\n'
+    assert "output.naming" in faults(path, f'group.name = "g"\n{kept}{naming}')
+    assert "output.generation" in faults(path, f"{partition}{kept}{naming}output.generation = 2\n")
+    route = 'parser.transforms = [{kind = "route", to = "c"}]\n'
+    assert "output.naming" in faults(path, f"{partition}{kept}{naming}{route}")
+    assert loaded(path, partition + kept + naming).output.naming == "confluent"
 
 
 def test_an_empty_file_names_all_that_is_needed(path: Path) -> None:
@@ -492,3 +505,28 @@ def test_the_largest_record_batch_counts_in_the_memory(
 def test_values_that_are_nested_without_end_are_told(path: Path) -> None:
     with pytest.raises(ConfigurationError, match="nested too deep"):
         loaded(path, "a = " + "[" * 100_000)
+
+
+def test_a_stray_variable_is_a_warning_with_the_nearest_name(path: Path) -> None:
+    path.write_text(LEAST)
+    given = {
+        "SECOR_HOME": "/opt/secor",
+        "SECOR_GROUP": "backup",
+        "SECOR_GROUP_NAME": "other",
+        "SECOR_HELM__X": "1",
+        "PATH": "/bin",
+    }
+    stray = [warning for warning in load(path, given).warnings if "sets nothing" in warning]
+    assert [warning.split()[0] for warning in stray] == sorted(it for it in given if "SEC" in it)
+    [java] = [it for it in stray if it.startswith("SECOR_GROUP ")]
+    assert java.endswith("of Java Secor and sets nothing; here it is SECOR_GROUP__NAME")
+    assert any(
+        "SECOR_GROUP_NAME sets nothing" in it and it.endswith("did you mean SECOR_GROUP__NAME?")
+        for it in stray
+    )
+    assert load(path, given).group.name != "other"
+
+
+def test_java_secors_variables_lead_to_settings() -> None:
+    known = {variable_name(key) for key in every_key(Config)}
+    assert {it for it in JAVA_SECOR.values() if it.startswith("SECOR_")} <= known

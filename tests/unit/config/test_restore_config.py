@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from secor.config import schema
+from secor.config.examples import full_example
 from secor.config.load import load_as
 from secor.config.restore import RestoreConfig
 from secor.core.errors import ConfigurationError
 from tests.unit.config.test_examples import CONFIG, KEY, keys_in, uncommented
 
-EXAMPLE = CONFIG / "restore.toml"
+FULL = full_example("restore")
 
 
 def loaded(text: str, folder: Path) -> RestoreConfig:
@@ -20,19 +21,19 @@ def loaded(text: str, folder: Path) -> RestoreConfig:
 
 
 def test_the_example_loads_and_names_every_key_once() -> None:
-    config, _ = load_as(RestoreConfig, EXAMPLE, {})
+    config, _ = load_as(RestoreConfig, CONFIG / "restore.toml", {})
     assert config.group.kind == "restore"
-    assert sorted(keys_in(EXAMPLE.read_text())) == sorted(schema.every_key(RestoreConfig))
+    assert sorted(keys_in(FULL)) == sorted(schema.every_key(RestoreConfig))
 
 
 def test_every_commented_value_is_the_default(tmp_path: Path) -> None:
-    whole = loaded(uncommented(EXAMPLE.read_text()), tmp_path)
-    assert whole.model_dump() == load_as(RestoreConfig, EXAMPLE, {})[0].model_dump()
+    whole = loaded(uncommented(FULL), tmp_path)
+    assert whole.model_dump() == load_as(RestoreConfig, CONFIG / "restore.toml", {})[0].model_dump()
 
 
 def test_every_key_has_a_comment_above_it_or_above_its_neighbours() -> None:
     explained = False
-    for line in EXAMPLE.read_text().splitlines():
+    for line in FULL.splitlines():
         if line.startswith("# "):
             explained = True
         elif not line or line.startswith("["):
@@ -42,7 +43,7 @@ def test_every_key_has_a_comment_above_it_or_above_its_neighbours() -> None:
 
 
 def test_the_ranges_in_the_closing_comment_work(tmp_path: Path) -> None:
-    text = EXAMPLE.read_text()
+    text = FULL
     closing = text[text.index("# [[source.ranges]]") :].replace("# ", "")
     (chosen,) = loaded(text + closing, tmp_path).source.ranges
     assert (chosen.topic, chosen.partition, chosen.start, chosen.end) == ("clicks", 0, 1000, 2000)
@@ -97,7 +98,7 @@ def test_the_ranges_in_the_closing_comment_work(tmp_path: Path) -> None:
 def test_faults_are_named_with_what_to_do(
     before: str, after: str, told: str, tmp_path: Path
 ) -> None:
-    text = EXAMPLE.read_text()
+    text = FULL
     assert before in text
     with pytest.raises(ConfigurationError) as raised:
         loaded(text.replace(before, after, 1), tmp_path)
@@ -105,6 +106,8 @@ def test_faults_are_named_with_what_to_do(
 
 
 def test_the_environment_sets_keys_of_a_job() -> None:
-    config, sources = load_as(RestoreConfig, EXAMPLE, {"SECOR_WRITING__CODEC": "zstd"})
+    config, sources = load_as(
+        RestoreConfig, CONFIG / "restore.toml", {"SECOR_WRITING__CODEC": "zstd"}
+    )
     assert config.writing.codec == "zstd"
     assert sources["writing.codec"] == "environment SECOR_WRITING__CODEC"

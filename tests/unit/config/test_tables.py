@@ -36,6 +36,16 @@ def loaded(**more: Any) -> Config:
     [
         ({"tables": []}, "tables", "at least one"),
         (
+            {"tables": [{**ROUTE, "decimal_handling_mode": "string"}]},
+            "tables.0.decimal_handling_mode",
+            'is for encodings = "debezium"',
+        ),
+        (
+            {"tables": [{**ROUTE, "encodings": "debezium", "time_units": {"at": "h"}}]},
+            "tables.0.time_units",
+            "at: 'h': give ms, us or ns",
+        ),
+        (
             {"catalog": {"properties": {"type": "dynamodb"}}},
             "catalog.properties",
             'cannot commit to a catalog of type "dynamodb"',
@@ -105,10 +115,9 @@ def loaded(**more: Any) -> Config:
             "tables.0.partition_by",
             "set auto_create",
         ),
-        ({"rows": {"metadata_columns": ["_key"]}}, "rows.metadata_columns", "no column '_key'"),
+        ({"rows": {"metadata_columns": ["_ky"]}}, "rows.metadata_columns", "no column '_ky'"),
         ({"output": {"format": "text"}}, "output.format", "the table's properties"),
         ({"parser": {"layout": "x"}}, "parser.layout", "partition spec"),
-        ({"parser": {"decoder": "none"}}, "parser.decoder", "decoded fields"),
         (
             {"parser": {"transforms": [{"kind": "route", "to": "other"}]}},
             "parser.transforms",
@@ -215,3 +224,29 @@ def test_a_catalog_without_compare_and_set_is_warned_of() -> None:
     (warning,) = loaded(catalog={"properties": {"type": "hive"}}).warnings
     assert "without a compare-and-set" in warning
     assert loaded(catalog={"properties": {"type": "glue"}}).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("table", "warned"),
+    [
+        ("lake.{fields.db}_{fields.table}", True),
+        ("lake.{fields.db}{fields.table}", True),
+        ("{fields.db}.{fields.table}", False),
+        ("lake.{topic}_{fields.kind}", False),
+        ("lake.{fields.db}-{fields.table}", False),
+        ("lake.{fields.kind}", False),
+    ],
+)
+def test_a_name_that_different_values_may_share_is_warned_of(table: str, warned: bool) -> None:
+    warnings = loaded(tables=[{"table": table}], rows={"names": "replace"}).warnings
+    assert [("different values" in warning) for warning in warnings] == [True] * warned
+
+
+@pytest.mark.parametrize("between", ["", "x", "_x002E_"])
+def test_fields_that_no_underscore_tells_apart_make_no_name(between: str) -> None:
+    route = {"table": f"lake.{{fields.db}}{between}{{fields.table}}"}
+    config, faults = validate(tree(tables=[route]))
+    assert config is None
+    assert list(faults) == ["tables.0.table"]
+    assert "different values would make one name" in str(faults)
+    assert loaded(tables=[{"table": "lake.{fields.db}__{fields.table}"}]).warnings == ()

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from secor.consume import arrived as arrived_module
-from secor.consume.arrived import Arrived
+from secor.consume import partition as arrived_module
+from secor.consume.partition import Arrived
 from secor.core.errors import CorruptBatch
 from secor.core.model import Chunk, TopicPartition
 from secor.core.ports import Fetched

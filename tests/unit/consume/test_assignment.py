@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from secor.consume.assignment import Assignment
+from secor.consume.lifecycle import Assignment
 from secor.consume.partition import Partition
 from secor.consume.partition_states import Event, Uploading, Waits
 from secor.core.model import TopicPartition

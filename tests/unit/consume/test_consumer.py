@@ -11,7 +11,7 @@ import pytest
 
 from secor.batch.batch import OPEN_FILE
 from secor.batch.policy import Policy
-from secor.consume import arrived
+from secor.consume import partition
 from secor.consume.backpressure import Limits
 from secor.consume.partition_status import Pause, State
 from secor.core.errors import CorruptBatch, OutcomeUnknown
@@ -312,7 +312,7 @@ def test_a_partition_at_rest_is_reported_anew_only_when_something_has_changed(
 def test_nothing_of_a_fetch_is_in_memory_when_a_large_message_is_written(
     process: Process, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrived, "LARGE", 1)
+    monkeypatch.setattr(partition, "LARGE", 1)
     poll = process.source.poll
     fetches: list[weakref.ref[object]] = []
 

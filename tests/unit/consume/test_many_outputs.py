@@ -186,7 +186,7 @@ def resident() -> int:
     return 1024 * int(status.split()[0])
 
 
-@pytest.mark.parametrize("outputs", [24, 500])
+@pytest.mark.parametrize("outputs", [24, pytest.param(500, marks=pytest.mark.long)])
 @pytest.mark.parametrize("format", ["text", "sequencefile", "parquet"])
 def test_line_25_what_is_told_to_be_in_memory_is_what_the_process_takes(
     format: str, outputs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -229,6 +229,22 @@ def test_what_java_secor_uploaded_and_never_committed_stops_its_successor(seeker
     assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
 
 
+def test_without_an_entry_a_connectors_offsets_are_to_be_taken_over(seeker: Seeker) -> None:
+    leave(seeker, f"root/clicks/dt=1/clicks+{KEY.partition}+0000000004.json", {})
+    seeker.commits.server.drop(KEY)
+    error = seeker.find()
+    assert isinstance(error, LedgerLost)
+    assert "secor offsets import" in str(error)
+
+
+def test_what_a_connector_uploaded_and_never_committed_stops_its_successor(seeker: Seeker) -> None:
+    seeker.commits.server.put(KEY, b"5")
+    leave(seeker, f"root/clicks/dt=1/clicks+{KEY.partition}+0000000004.json", {})
+    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+    leave(seeker, f"root/clicks/dt=1/clicks+{KEY.partition}+0000000005.json", {})
+    assert isinstance(seeker.find(), ObjectConflict)
+
+
 def test_objects_of_our_own_beyond_a_moved_offset_are_no_leftovers(seeker: Seeker) -> None:
     (file,) = seeker.commits.batch([5, 6]).files
     seeker.commits.server.put(KEY, b"5")

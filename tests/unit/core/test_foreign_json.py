@@ -1,6 +1,6 @@
 import pytest
 
-from secor.core.foreign_json import load_json
+from secor.core.text import load_json
 
 
 def test_json_is_read() -> None:

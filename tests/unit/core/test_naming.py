@@ -84,6 +84,32 @@ def test_the_hash_stands_in_front_of_everything() -> None:
     assert topic_root("a/b/", "t") == "a/b/t"
 
 
+def test_names_of_confluents_sink_are_made_and_read_back() -> None:
+    name = ObjectName("topics/a.b", "year=2026", 1, 3, 12345, ".json.gz", of_connect=True)
+    assert name.key == "topics/a.b/year=2026/a.b+3+0000012345.json.gz"
+    assert parse_key("topics/a.b", name.key) == name
+    beyond = replace(name, start_offset=98_765_432_101)
+    assert beyond.key == "topics/a.b/year=2026/a.b+3+98765432101.json.gz"
+    assert parse_key("topics/a.b", beyond.key) == beyond
+    reserved = replace(name, root="topics/%5Fquarantine")
+    assert reserved.key == "topics/%5Fquarantine/year=2026/_quarantine+3+0000012345.json.gz"
+    assert replayed_name(name, 7).key.endswith("/a.b+3+0000012345.replayed-7.json.gz")
+    rewritten = replace(name, rewrite=1, end=12400)
+    assert rewritten.key.endswith("/a.b+3+0000012345.rewrite-1-to-12400.json.gz")
+    assert parse_key("topics/a.b", rewritten.key) == rewritten
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("other+3+0000012345.json", "t+3+012345.json", "t+3+00000012345.json", "t+03+0000012345"),
+        *("t+3+0000012345.keys.avro", "t+3+0000012345.headers.avro", "t+3+0000012345.json.bak"),
+    ],
+)
+def test_other_names_of_a_connector_are_no_objects(name: str) -> None:
+    assert parse_key("topics/t", f"topics/t/{name}") is None
+
+
 @pytest.mark.parametrize("topic", ["_quarantine", "_backfill", "_replaced"])
 def test_a_topic_that_is_called_as_another_directory_has_a_name_that_is_nobodys(topic: str) -> None:
     assert topic_root("a", topic) == "a/%5F" + topic[1:]

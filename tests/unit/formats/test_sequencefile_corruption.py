@@ -59,11 +59,10 @@ def test_no_changed_byte_makes_another_error(keys: Any, codec: Any) -> None:
     data = write(SequenceFileFormat(keys, codec), batch(ROWS))
     seen = 0
     for at in range(len(data)):
-        for bits in (0x01, 0x80, 0xFF):
-            changed = bytearray(data)
-            changed[at] ^= bits
-            seen += _read_or_fail(bytes(changed)) is None
-    assert seen > len(data)  # a third at least; values without compression have no check
+        changed = bytearray(data)
+        changed[at] ^= (0x01, 0x80, 0xFF)[at % 3]
+        seen += _read_or_fail(bytes(changed)) is None
+    assert seen > len(data) / 3  # values without compression have no check
 
 
 @given(st.binary(max_size=60), st.sampled_from(CODECS))

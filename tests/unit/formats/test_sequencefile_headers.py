@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from secor.core.model import HEADERS_TYPE
-from secor.formats.sequencefile import header_field
-from secor.formats.sequencefile.header_field import pack_headers
+from secor.formats.sequencefile import layouts
+from secor.formats.sequencefile.layouts import pack_headers
 
 SAME_NAMES = {
     "values of one size": lambda row: (("traceparent", b"%032d" % row), ("tenant", b"acme")),
@@ -34,7 +34,7 @@ def test_headers_of_the_same_names_give_the_bytes_that_others_give(
     column = pa.array(rows, HEADERS_TYPE)
     columns = [column, column.slice(2, 5), column.slice(7)]
     quick = [pack_headers(part) for part in columns]
-    monkeypatch.setattr(header_field, "_pack_same_names", lambda *_: None)
+    monkeypatch.setattr(layouts, "_pack_same_names", lambda *_: None)
     for part, (sizes, packed) in zip(columns, quick, strict=True):
         general_sizes, general = pack_headers(part)
         assert packed is not None

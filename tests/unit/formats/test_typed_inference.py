@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from secor.core.errors import ConfigurationError
-from secor.formats.typed import dominance
+from secor.formats.typed import dominance, new_columns
 from secor.formats.typed.fitting import fit_array
 from secor.formats.typed.inference import MAX_FIELDS, final, observe, typed, widen
 from secor.formats.typed.nested_arrays import JSON, children
@@ -194,11 +194,12 @@ def test_the_fields_of_a_wide_message_are_taken_apart_once(monkeypatch: pytest.M
         return children(array)
 
     monkeypatch.setattr(dominance, "children", counted)
+    monkeypatch.setattr(new_columns, "children", counted)
     width = 100
     rows = pa.StructArray.from_arrays(
         [pa.array(["2026"])] * width, [f"f{number}" for number in range(width)]
     )
-    kind, _ = dominance.seen_together([rows])
+    kind = new_columns.seen_together([rows]).type
     assert kind.num_fields == width
     assert len(calls) < width
 

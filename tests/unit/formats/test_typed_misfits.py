@@ -18,6 +18,7 @@ from secor.core.variant_json import is_mixed
 from secor.formats.typed.extra_fields import find_undeclared
 from secor.formats.typed.fitting import MisfitError, fit_field
 from secor.formats.typed.nested_arrays import children, rebuild
+from secor.formats.typed.scalar_casts import TypeRules
 from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.to_python import plain, write_out
 from tests.unit.formats.typed_rows import decoded, wild_messages
@@ -46,7 +47,7 @@ def halved(
     rows = len(valid)
     try:
         like = pc.if_else(valid, True, None)
-        made = fit_field(field, column, target, like, exact=exact)
+        made = fit_field(field, column, target, like, rules=TypeRules(exact))
     except MisfitError as misfit:
         if rows == 1:
             return ["None"], {0: str(misfit)}, {}

@@ -28,7 +28,7 @@ from tests.unit.parsing.neighbours import agree as agree_in
 from tests.unit.parsing.neighbours import lines
 from tests.unit.parsing.parsing_cases import chunk_of, reasons
 
-STEADY = settings(deadline=None, max_examples=100, derandomize=True)
+STEADY = settings(deadline=None, max_examples=15, derandomize=True)
 
 Encode = Callable[[Any], bytes]
 

@@ -273,11 +273,6 @@ def test_settings_of_another_format_are_faults(output: dict[str, Any], key: str,
     assert word in faults[key]
 
 
-def test_a_format_of_fields_needs_a_decoder() -> None:
-    _, faults = validated({"format": "avro"}, parser={"decoder": "none"})
-    assert "name another one" in faults["output.format"]
-
-
 @pytest.mark.parametrize("name", ["orc", "avro", "jsonlines"])
 def test_the_backup_group_has_no_formats_of_fields(name: str) -> None:
     _, faults = validated({"format": name}, group={"name": "g"}, parser={})

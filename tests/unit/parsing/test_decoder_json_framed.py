@@ -273,6 +273,36 @@ def test_logical_types_of_connect_are_its_titles(registry: Registry) -> None:
     assert "not of type date32" in reason(decoder, framed(1, {"day": 1 << 40}))
 
 
+def test_times_of_debezium_are_titles_too(registry: Registry) -> None:
+    kinds = {
+        "Date": (pa.date32(), 17_700),
+        "Time": (pa.time32("ms"), 54_796_945),
+        "MicroTime": (pa.time64("us"), 54_796_945_104),
+        "NanoTime": (pa.time64("ns"), 54_796_945_104_000),
+        "Timestamp": (pa.timestamp("ms"), 1_529_507_596_945),
+        "MicroTimestamp": (pa.timestamp("us"), 1_529_507_596_945_104),
+        "NanoTimestamp": (pa.timestamp("ns"), 1_529_507_596_945_104_000),
+    }
+    properties: dict[str, Any] = {
+        name: {"type": "integer", "title": f"io.debezium.time.{name}"} for name in kinds
+    }
+    properties["zoned"] = {"type": "string", "title": "io.debezium.time.ZonedTimestamp"}
+    registry.register(1, {"type": "object", "properties": properties}, kind="JSON")
+    message: dict[str, Any] = {name: count for name, (_, count) in kinds.items()}
+    message |= {"zoned": "2018-06-20T15:13:16.945104Z"}
+    [(_, got, bad)] = groups(by_registry(registry), batch([framed(1, message)]))
+    assert bad == {}
+    assert {name: got.type.field(name).type for name in kinds} == {
+        name: kind for name, (kind, _) in kinds.items()
+    }
+    at = datetime(2018, 6, 20, 15, 13, 16, 945104, tzinfo=UTC)
+    [row] = got.to_pylist()
+    assert row["Date"] == date(2018, 6, 18)
+    assert row["MicroTime"] == at.time()
+    assert row["MicroTimestamp"] == at.replace(tzinfo=None)
+    assert row["zoned"] == at
+
+
 def test_damaged_messages_are_bad_and_never_a_crash(registry: Registry) -> None:
     registry.register(1, SCHEMA, kind="JSON")
     order = {"id": 1, "price": 1, "at": "2026-11-21T04:05:06Z", "lines": [{"sku": "a", "each": 1}]}

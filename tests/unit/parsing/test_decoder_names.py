@@ -13,7 +13,7 @@ def test_a_decoder_is_made_by_its_name() -> None:
     stamp = make_decoder("protobuf", message_class="google.protobuf.timestamp_pb2:Timestamp")
     assert rows(stamp, [b"\x08\x05"], "seconds") == [{"seconds": 5}]
     avro = make_decoder("avro", registry="http://localhost:1", username="u", password="p")
-    assert avro.identity == "avro-3:http://localhost:1:-:confluent"
+    assert avro.identity == "avro-4:http://localhost:1:-:confluent"
     assert len(DECODERS) == 6
 
 

@@ -1,6 +1,6 @@
 import struct
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka.schema_registry.confluent.type import decimal_utils
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
+from google.type import date_pb2, timeofday_pb2  # type: ignore[import-untyped]
 from grpc_tools import protoc
 
 from secor.core.errors import ConfigurationError
@@ -286,3 +287,52 @@ def test_a_type_that_unfolds_into_too_many_fields_is_a_reason(registry: Registry
     registry.register(1, "\n".join(['syntax = "proto3";', *kinds]), kind="PROTOBUF")
     value = bytes(4) + b"\1\2\x26"  # the last of the types
     assert "more than 10000 fields" in reason(by_registry(registry), value)
+
+
+CONNECT_TYPES = """syntax = "proto3";
+package db.t;
+import "google/type/date.proto";
+import "google/type/timeofday.proto";
+message Value {
+  optional int64 id = 1;
+  google.type.Date day = 2;
+  google.type.TimeOfDay clock = 3;
+  repeated google.type.Date days = 4;
+}
+"""
+
+
+def test_dates_and_times_of_connects_converter_are_columns_of_their_own(
+    registry: Registry,
+) -> None:
+    registry.register(1, CONNECT_TYPES, kind="PROTOBUF")
+    day = date_pb2.Date(year=2018, month=6, day=20).SerializeToString()
+    clock = timeofday_pb2.TimeOfDay(hours=15, minutes=13, seconds=16, nanos=945_104_999)
+    month = date_pb2.Date(year=2018, month=6).SerializeToString()
+
+    def field(number: int, content: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(content)]) + content
+
+    clock_field = field(3, clock.SerializeToString())
+    good = b"\0\0\0\0\1\0" + b"\x08\x01" + field(2, day) + clock_field + field(4, day)
+    bad = b"\0\0\0\0\1\0" + field(2, month)
+    found = decode(by_registry(registry), [good, b"\0\0\0\0\1\0\x08\x02", bad])
+    assert found.rows.type == pa.struct(
+        [
+            ("id", pa.int64()),
+            ("day", pa.date32()),
+            ("clock", pa.time64("us")),
+            ("days", pa.list_(pa.date32())),
+        ]
+    )
+    assert found.rows.to_pylist() == [
+        {
+            "id": 1,
+            "day": date(2018, 6, 20),
+            "clock": time(15, 13, 16, 945104),
+            "days": [date(2018, 6, 20)],
+        },
+        {"id": 2, "day": None, "clock": None, "days": []},
+        None,
+    ]
+    assert "a Date of 2018-6-0 is no day" in found.bad[2]

@@ -30,7 +30,7 @@ def place(
     column = rows if isinstance(rows, pa.Array) else pa.array(rows)
     times = np.array([NOON] * len(column) if micros is None else micros, dtype=np.int64)
     topics = Texts(np.zeros(len(column), np.int64), ["clicks"])
-    columns = Columns(column, np.arange(len(column), dtype=np.int64), times, topics)
+    columns = Columns(column, np.arange(len(column), dtype=np.int64), times, topics, 7)
     return Layout(template, Zone(zone)).place(columns)
 
 
@@ -47,6 +47,12 @@ def test_fields_times_offsets_and_topics_make_paths() -> None:
         "clicks/DE/dt=2026-03-01/hr=12/o=0",
         "clicks/NL/dt=2026-03-01/hr=12/o=2",
     ]
+
+
+def test_the_kafka_partition_makes_a_path_of_all_rows() -> None:
+    rows = [{"kafka_partition": 1}, {"kafka_partition": 2}]
+    assert paths("partition={kafka_partition}", rows) == ["partition=7"] * 2
+    assert paths("{.kafka_partition}", rows) == ["1", "2"]
 
 
 def test_a_field_may_be_called_like_a_placeholder_and_have_dots_in_its_name() -> None:

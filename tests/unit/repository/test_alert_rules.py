@@ -13,7 +13,7 @@ import yaml
 
 from secor.cli.main import cli
 from secor.service.metrics import Metrics
-from secor.service.monitoring.last_run import BACKFILL, FINALIZE
+from secor.service.monitoring.last_run import BACKFILL, COMPACT, EXPIRE, FINALIZE
 from secor.service.restore_metrics import RestoreMetrics
 
 ROOT = Path(__file__).parents[3]
@@ -53,7 +53,14 @@ def test_a_rule_says_what_is_wrong_and_what_to_do(rule: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: str(rule["alert"]))
 def test_a_rule_names_metrics_and_labels_that_exist(rule: dict[str, Any]) -> None:
-    definitions = (*Metrics().definitions, *RestoreMetrics().definitions, *FINALIZE, *BACKFILL)
+    definitions = (
+        *Metrics().definitions,
+        *RestoreMetrics().definitions,
+        *FINALIZE,
+        *COMPACT,
+        *BACKFILL,
+        *EXPIRE,
+    )
     known = {definition.name: definition for definition in definitions}
     names = named(rule)
     assert names

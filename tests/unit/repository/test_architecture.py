@@ -58,13 +58,9 @@ WITHIN: dict[str, set[str]] = {
     "secor.core.transactions": {"secor.core.model"},
     "secor.core.observer": {"secor.core.model", "secor.core.errors"},
     "secor.batch.policy": set(),
-    "secor.batch.last_file": set(),
-    "secor.batch.plan": {
-        *("secor.batch.last_file", "secor.batch.parse_trail", "secor.batch.policy"),
-    },
+    "secor.batch.plan": {"secor.batch.parse_trail", "secor.batch.policy"},
     "secor.batch.parse_trail": set(),
-    "secor.batch.holes": set(),
-    "secor.batch.shared_file": {"secor.batch.holes"},
+    "secor.batch.shared_file": set(),
     "secor.batch.local_file": {"secor.batch.shared_file"},
     "secor.batch.workspace": {
         "secor.batch.local_file",
@@ -85,11 +81,17 @@ WITHIN: dict[str, set[str]] = {
         *("secor.consume.ttl_cache", "secor.consume.stored_object_guard"),
         "secor.consume.suspects",
     },
-    "secor.archive.objects": set(),
+    "secor.archive.beginning": set(),
+    "secor.archive.objects": {"secor.archive.beginning"},
     "secor.archive.kept_schemas": set(),
     "secor.archive.derived_objects": set(),
     "secor.archive.quarantine": {"secor.archive.objects", "secor.archive.derived_objects"},
-    "secor.archive.verify": {"secor.archive.objects", "secor.archive.quarantine"},
+    "secor.archive.verify": {
+        *("secor.archive.objects", "secor.archive.quarantine", "secor.archive.beginning"),
+    },
+    "secor.archive.evidence": {
+        *("secor.archive.objects", "secor.archive.verify", "secor.archive.beginning"),
+    },
     "secor.archive.finalize": {"secor.archive.verify"},
     "secor.archive.backfill": {
         *("secor.archive.objects", "secor.archive.derived_objects", "secor.archive.verify"),
@@ -192,6 +194,7 @@ def test_adapters_are_made_by_wiring_and_by_the_tasks_of_spark() -> None:
 THIRD_PARTY = {
     "kafka": {"secor.adapters.kafka", "tools.demo", "tools.bench", "secor.sandbox"},
     "kazoo": {"secor.adapters.zookeeper", "secor.sandbox", "tools.bench"},
+    "psycopg": {"secor.adapters.postgresql"},
     "boto3": {"secor.adapters.glue", "secor.sandbox"},
     "botocore": {
         *("secor.adapters.s3", "secor.adapters.glue", "secor.adapters.duckdb_tables"),

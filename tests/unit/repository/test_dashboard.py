@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from secor.service.metrics import Metrics
-from secor.service.monitoring.last_run import BACKFILL, FINALIZE
+from secor.service.monitoring.last_run import BACKFILL, COMPACT, EXPIRE, FINALIZE
 from secor.service.restore_metrics import RestoreMetrics
 from tests.monitoring.dashboard import Query, dashboard, panels, queries
 
@@ -22,7 +22,14 @@ def labels_of_metrics() -> dict[str, set[str]]:
     known = {"up": OF_TARGETS}
     for family in metrics.registry.collect():
         known |= {sample.name: OF_TARGETS for sample in family.samples}
-    for it in (*metrics.definitions, *RestoreMetrics().definitions, *FINALIZE, *BACKFILL):
+    for it in (
+        *metrics.definitions,
+        *RestoreMetrics().definitions,
+        *FINALIZE,
+        *COMPACT,
+        *BACKFILL,
+        *EXPIRE,
+    ):
         labels = OF_TARGETS | set(it.labels)
         if it.kind == "histogram":
             known[f"{it.name}_bucket"] = labels | {"le"}
@@ -33,7 +40,7 @@ def labels_of_metrics() -> dict[str, set[str]]:
 
 
 KNOWN = labels_of_metrics()
-LEFT_BEHIND = {it.name for it in (*FINALIZE, *BACKFILL)}
+LEFT_BEHIND = {it.name for it in (*FINALIZE, *COMPACT, *BACKFILL, *EXPIRE)}
 
 
 @pytest.mark.parametrize("query", queries(), ids=lambda query: f"{query.panel}: {query.legend}")

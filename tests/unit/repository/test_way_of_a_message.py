@@ -15,7 +15,7 @@ from tests.unit.consume.world import KEY, Process
 
 ROOT = Path(__file__).parents[3]
 DESIGN = (ROOT / "DESIGN.md").read_text()
-MOST_FILES, MOST_LINES = 12, 2100
+MOST_FILES, MOST_LINES = 12, 2250
 LEFT_OUT = {"adapters", "wire", "formats", "core"}
 """Insides of clients and formats; and the words that everybody uses."""
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 from secor.core.model import OffsetRange
-from secor.restore.lost_objects import since, vanished_findings
 from secor.restore.model import SourceExtent, SourcePartition
 from secor.restore.offsets import StoredOffset
 from secor.restore.preflight import Severity
+from secor.restore.sources.coverage import since, vanished_findings
 
 CLICKS = SourcePartition("archive", "clicks", 1)
 EXTENT = SourceExtent(CLICKS, OffsetRange(600, 1800), holes=(OffsetRange(700, 800),))

@@ -17,8 +17,15 @@ from secor.core.errors import (
 from secor.core.model import TopicPartition
 from secor.core.transactions import BrokerCode, ProduceAnswer, Request
 from secor.restore.writer.decisions import Action, decide
-from secor.restore.writer.model import Placement, WriterLimits
-from secor.restore.writer.states import TRANSITIONS, Event, NotAllowed, State, transition
+from secor.restore.writer.model import (
+    TRANSITIONS,
+    Event,
+    NotAllowed,
+    Placement,
+    State,
+    WriterLimits,
+    transition,
+)
 from secor.restore.writer.writer import TransactionalWriter
 from tests.fakes.transactions import FakeCluster
 from tests.simulation.restore_world import rows

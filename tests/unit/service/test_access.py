@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from secor.core.errors import ConfigurationError
-from secor.service.monitoring.access import Access, tls_context
+from secor.service.monitoring.health import Access, tls_context
 
 
 def basic(text: str) -> str:

@@ -11,7 +11,7 @@ from secor.consume.partition_status import State
 from secor.core.errors import AccessDenied, LedgerLost, Unavailable
 from secor.core.model import TopicPartition
 from secor.service.startup import Hindrance
-from secor.service.status.errors import error_pattern
+from secor.service.status.picture import error_pattern
 from tests.unit.service.test_status import Setup
 from tests.unit.service.test_telemetry import HERE, STATUS
 

@@ -25,6 +25,17 @@ def test_a_run_leaves_when_it_succeeded_how_long_it_took_and_its_counts(tmp_path
     }
 
 
+def test_a_compaction_leaves_when_it_succeeded_and_what_it_joined(tmp_path: Path) -> None:
+    path = tmp_path / "secor.prom"
+    LastRun(path, FakeClock()).compacting("logs")
+    assert 'secor_compact_begun_timestamp_seconds{group="logs"} 1.79e+09' in path.read_text()
+    LastRun(path, FakeClock()).compacted("logs", replaced=9, made=2, size=1000)
+    text = path.read_text()
+    assert 'secor_compact_objects{group="logs",state="replaced"} 9.0' in text
+    assert 'secor_compact_objects{group="logs",state="made"} 2.0' in text
+    assert "begun" not in text
+
+
 def test_before_the_first_success_it_tells_since_when_there_was_none(tmp_path: Path) -> None:
     clock, path = FakeClock(), tmp_path / "secor.prom"
     for _ in range(2):

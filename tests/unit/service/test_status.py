@@ -21,11 +21,10 @@ from secor.core.model import OffsetRange, OpenTransaction, TopicPartition, Withh
 from secor.service.monitoring.health import Health
 from secor.service.startup import Hindrance
 from secor.service.status.board import About, Board
-from secor.service.status.document import HEADERS, SCRIPT
+from secor.service.status.document import HEADERS, SCRIPT, STYLE
 from secor.service.status.page import page
 from secor.service.status.picture import picture
 from secor.service.status.remedies import REMEDIES, remedy
-from secor.service.status.style import STYLE
 from secor.wiring.http_server import board_of
 from tests.fakes.clock import FakeClock
 from tests.unit.service.test_telemetry import HERE, STATUS

@@ -7,7 +7,7 @@ import sys
 
 BEGIN = """
 import os, signal, threading, time
-from secor.service.stop_signal import StopSignal
+from secor.service.systemd import StopSignal
 """
 ONE = """
 stopping = StopSignal()

@@ -32,26 +32,30 @@ def directives(name: str) -> dict[str, list[str]]:
 SERVICES = {
     name: directives(name)
     for name in (
-        *("secor@.service", "secor-finalize@.service"),
+        *("secor@.service", "secor-finalize@.service", "secor-compact@.service"),
         *("secor-backfill.service", "secor-tables@.service", "secor-restore@.service"),
         "secor-tables-maintain@.service",
         "secor-tables-spark@.service",
+        "secor-expire@.service",
     )
 }
 SERVICE = SERVICES["secor@.service"]
 ONESHOTS = [
     SERVICES[name]
     for name in (
-        *("secor-finalize@.service", "secor-backfill.service"),
+        *("secor-finalize@.service", "secor-compact@.service", "secor-backfill.service"),
         "secor-tables-maintain@.service",
+        "secor-expire@.service",
     )
 ]
 CHECKED = (
     *SERVICES,
     "secor.target",
     "secor-finalize@.timer",
+    "secor-compact@.timer",
     "secor-backfill.timer",
     "secor-tables-maintain@.timer",
+    "secor-expire@.timer",
 )
 
 
@@ -174,11 +178,13 @@ def test_all_services_are_hardened_alike(name: str) -> None:
 EXPOSURE = {
     "secor@.service": 1.1,
     "secor-finalize@.service": 1.1,
+    "secor-compact@.service": 1.1,
     "secor-backfill.service": 1.2,
     "secor-tables@.service": 1.1,
     "secor-tables-spark@.service": 1.2,
     "secor-restore@.service": 1.1,
     "secor-tables-maintain@.service": 1.2,
+    "secor-expire@.service": 1.1,
 }
 """At most, from 0 (exposed to nothing) to 10; docs/deploy.md tells them."""
 

@@ -19,10 +19,9 @@ from secor.core.errors import (
 )
 from secor.core.model import OffsetRange, OpenTransaction, TopicPartition, Withheld
 from secor.service.metrics import Metrics
-from secor.service.monitoring.commit_log import LINES
+from secor.service.monitoring.commit_log import LINES, status_line
 from secor.service.monitoring.health import Health
 from secor.service.monitoring.lag import lag_seconds
-from secor.service.monitoring.status_line import status_line
 from secor.service.monitoring.telemetry import MOST_LOGGED, Telemetry, snake
 from tests.fakes.clock import FakeClock
 
@@ -344,6 +343,8 @@ def test_the_status_line_says_what_is_done_or_why_nothing_is() -> None:
 def test_messages_that_parsing_leaves_out_are_counted(setup: Setup) -> None:
     setup.telemetry.quarantined(HERE, "decode", 3)
     setup.telemetry.filtered(HERE, 2)
+    setup.telemetry.other_events(HERE, "heartbeat", 2)
+    assert setup.value("secor_other_events_total", kind="heartbeat") == 2
     assert setup.value("secor_quarantined_total", reason="decode") == 3
     assert setup.value("secor_filtered_total") == 2
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from secor.spark import executors
-from secor.spark.executors import ExecutorWatch, watch_executors
+from secor.spark import application
+from secor.spark.application import ExecutorWatch, watch_executors
 
 
 def test_only_jobs_that_wait_long_enough_give_up() -> None:
@@ -43,7 +43,7 @@ class Context:
 
 
 def test_spark_is_stopped_when_its_cluster_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(application, "LOOK_EVERY", 0.0)
     context = Context()
     spark: Any = SimpleNamespace(sparkContext=context)
     times = iter(range(100))

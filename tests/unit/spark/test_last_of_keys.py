@@ -35,7 +35,7 @@ def batch(*rows: Change, ranks: list[float | None] | None = None) -> pa.RecordBa
         }
         for at, (operation, topic, partition, offset, timestamp, number, text) in enumerate(rows)
     ]
-    return pa.RecordBatch.from_pylist(staged, schema=staged_schema(COLUMNS))
+    return pa.RecordBatch.from_pylist(staged, schema=staged_schema(COLUMNS, keeping=True))
 
 
 def keep_last(

@@ -156,7 +156,8 @@ def test_a_stream_gives_each_object_once_also_of_a_batch_still_being_stored(shel
     low = put(shelf, 10, 30, 10)
     second = begun.latest()
     assert keys(begun.between(first, second)) == {low}
-    assert second["clicks"]["1_0"] == {"settled": 10, "open": sorted([low, high])}
+    position = {"settled": 10, "open": sorted([low, high]), "reached": 30}
+    assert second["clicks"]["1_0"] == position
     newest = put(shelf, 30, 40, 30, "offset=20")
     third = begun.latest()
     assert keys(begun.between(second, third)) == {newest}

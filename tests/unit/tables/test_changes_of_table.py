@@ -16,6 +16,7 @@ from pyspark import cloudpickle
 from secor.core.model import Chunk, OffsetRange, TopicPartition
 from secor.tables.changes_of_table import UNFIT
 from secor.tables.manifest import Manifest
+from secor.tables.unavailable_values import DEBEZIUM_DEFAULT
 from secor.wiring.table_changes import LogChanges, appends_to, parts_of_log, sendable
 from tests.unit.tables.test_worker_changes import DEBEZIUM, UPSERT, staged, world_of
 from tests.unit.tables.worker_world import Keyed, WorkerWorld, chunk_of
@@ -67,6 +68,7 @@ def read(
             [
                 {"op": "c", "after": {"id": 1, "v": "a"}},
                 {"op": "u", "after": {"id": 1, "v": "b"}},
+                {"op": "u", "after": {"id": 1, "v": DEBEZIUM_DEFAULT}},
                 {"op": "d", "before": {"id": 1}},
             ],
         ),

@@ -10,9 +10,8 @@ import pytest
 from greenlet import getcurrent, greenlet
 
 from secor.adapters.hudi.fence import require_unmoved
-from secor.adapters.hudi.leftovers import delete_leftovers
-from secor.adapters.hudi.rollbacks import instants_of_rollback
-from secor.adapters.hudi.timeline import extra_metadata
+from secor.adapters.hudi.notes import delete_leftovers
+from secor.adapters.hudi.timeline import extra_metadata, instants_of_rollback
 from secor.core.errors import ConfigurationError, CorruptFile, Refused, TableStopped, Unavailable
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import TableCommit

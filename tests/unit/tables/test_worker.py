@@ -20,9 +20,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, NestedField
 
-from secor.core.errors import TableUnusable
+from secor.core.errors import TableUnusable, Unavailable
 from secor.tables.catalog import FIELD_ID, NewTable
 from secor.tables.manifest import Manifest
+from secor.tables.plan_notes import PlanNotes
 from tests.unit.adapters.test_iceberg_catalog import EVERY_TYPE
 from tests.unit.tables.worker_world import TIMESTAMP, WorkerWorld
 
@@ -262,3 +263,28 @@ def test_a_table_that_is_partitioned_by_a_double_is_refused_with_what_to_do(tmp_
     world.catalog.library.create_table("db.flights", schema, partition_spec=spec)
     with pytest.raises(TableUnusable, match="DROP PARTITION FIELD price"):
         world.stage({"price": 0.1})
+
+
+def test_why_a_topic_has_no_plan_is_noted_until_it_has_one(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.flights"}])
+    notes = PlanNotes(world.own, world.config.output.prefix)
+    for plans in (world.plans, world.plans, world.new_plans()):
+        with pytest.raises(TableUnusable):
+            plans("flights", None)
+    [why] = notes.stops("flights")
+    assert why.startswith("there is no table db.flights")
+    assert list(notes.stops("other")) == []
+    world.catalog.create_table("db.flights", NewTable(pa.schema([("id", pa.int64())])))
+    world.new_plans()("flights", None)  # another process than the one that has noted it
+    assert list(notes.stops("flights")) == []
+
+
+def test_a_store_that_takes_no_note_hides_no_reason(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [{"table": "db.flights"}])
+
+    def refuse(call: str, key: str) -> None:
+        raise Unavailable(f"{call} {key}: no answer")
+
+    world.own.before = refuse
+    with pytest.raises(TableUnusable):
+        world.plans("flights", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
@@ -14,12 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from secor.core.errors import TableUnusable
-from secor.tables.catalog import STAGED_WRITES, NewTable
+from secor.batch.policy import Reason
+from secor.core.errors import SchemaGrew, TableUnusable
+from secor.core.model import TopicPartition
+from secor.tables.catalog import FIELD_ID, STAGED_WRITES, NewTable
 from secor.tables.manifest import Manifest
 from tests.unit.adapters.test_iceberg_catalog import EVERY_TYPE
 from tests.unit.tables.test_worker import AS_READ, EVERYTHING
-from tests.unit.tables.worker_world import TIMESTAMP, Keyed, WorkerWorld
+from tests.unit.tables.worker_world import PARTITION, TIMESTAMP, Keyed, WorkerWorld, chunk_of
 
 FLIGHTS = {"table": "db.flights", "auto_create": True, "evolve": True, "key": ["id"]}
 UPSERT = {**FLIGHTS, "mode": "upsert"}
@@ -81,6 +84,24 @@ def test_a_message_without_a_value_deletes_the_row_of_its_key(tmp_path: Path, ke
     manifests = world.stage({"id": 7}, Keyed(key, None))
     assert operations(world, manifests) == [(0, 0, 7), (1, 1, 7)]
     assert world.reasons() == []
+
+
+def test_a_key_with_connects_schema_is_read_by_it(tmp_path: Path) -> None:
+    world = world_of(tmp_path, UPSERT)
+    price = {
+        "type": "bytes",
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": {"scale": "2", "connect.decimal.precision": "9"},
+        "field": "id",
+    }
+    schema = {"type": "struct", "fields": [price]}
+    key = json.dumps({"schema": schema, "payload": {"id": "AiY="}}).encode()
+    bad = json.dumps({"schema": schema, "payload": {"id": 7.5, "x": 1}}).encode()
+    made = {"schema": schema, "payload": {"id": "AiY="}}
+    manifests = world.stage(made, Keyed(key, None), Keyed(bad, None))
+    assert operations(world, manifests) == [(0, 0, Decimal("5.50")), (1, 1, Decimal("5.50"))]
+    [reason] = world.reasons()
+    assert "its key does not tell id: field 'x' is not in the message's schema" in reason
 
 
 def test_a_deletion_whose_key_tells_nothing_is_in_quarantine(tmp_path: Path) -> None:
@@ -167,6 +188,217 @@ def test_envelopes_of_debezium(tmp_path: Path, wrapped: bool) -> None:
         "change: Debezium's 'u' without after",
         "change: no Debezium envelope: it has no op",
     ]
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_update_under_another_key_deletes_the_row_of_the_former(
+    tmp_path: Path, wrapped: bool
+) -> None:
+    world = world_of(tmp_path, {**DEBEZIUM, "key": ["id", "of"]})
+    row = {"id": 1, "of": "a", "v": 1}
+    messages: list[Any] = [
+        envelope("c", after=row),
+        envelope("u", {**row, "v": None}, {**row, "v": 2}),
+        envelope("u", {**row, "id": 1}, {**row, "id": 2}),
+        envelope("u", {"id": 2, "of": None}, {**row, "id": 3}),  # its key is not known
+        envelope("u", {"v": 1}, {**row, "id": 4}),
+        envelope("u", {"id": "x", "of": "a"}, {**row, "id": 5}),
+        envelope("u", {"id": 4, "of": "a", "v": "not the column's"}, {**row, "of": "b"}),
+        envelope("u", {"id": 8, "of": "a"}, {**row, "id": None}),
+    ]
+    if wrapped:
+        messages = [{"schema": None, "payload": it} for it in messages]
+    changes = staged(world, world.stage(*messages))
+    assert [
+        (it["offset"], it["operation"], it["row"]["id"], it["row"]["of"]) for it in changes
+    ] == [
+        (0, 0, 1, "a"),
+        (1, 0, 1, "a"),
+        (2, 0, 2, "a"),
+        (2, 1, 1, "a"),
+        (3, 0, 3, "a"),
+        (4, 0, 4, "a"),
+        (6, 0, 1, "b"),
+        (6, 1, 4, "a"),
+    ], world.reasons()
+    assert len(world.reasons()) == 2
+    assert "'x'" in world.reasons()[0]
+
+
+def test_a_deletion_whose_row_lacks_its_key_takes_that_of_kafka(tmp_path: Path) -> None:
+    world = world_of(tmp_path, DEBEZIUM)
+    messages = [
+        envelope("c", after={"id": 1, "v": 1}),
+        Keyed(b'{"id": 1}', envelope("d", {"v": 1})),
+        Keyed(b'{"id": 2}', envelope("d", {"id": None, "v": 1})),
+        Keyed(b'{"v": 3}', envelope("d", {"v": 1})),
+        envelope("d", {"v": 1}),
+        Keyed(b'{"id": 9}', envelope("d", {"id": 4, "v": 1})),
+    ]
+    manifests = world.stage(*messages)
+    assert operations(world, manifests) == [(0, 0, 1), (1, 1, 1), (2, 1, 2), (5, 1, 4)]
+    assert world.reasons() == [
+        "schema: db.flights: id is missing, which is in the table's key",
+        "change: deletes, and its key does not tell id",
+    ]
+
+
+TRUNCATION = envelope("t")
+OTHER_EVENTS: Sequence[tuple[str, dict[str, Any]]] = (
+    ("message", {"op": "m", "ts_ms": 1, "message": {"prefix": "p", "content": "aGk="}}),
+    ("heartbeat", {"ts_ms": 1}),
+    ("transaction", {"status": "BEGIN", "id": "571", "event_count": None, "ts_ms": 1}),
+    ("transaction", {"status": "END", "id": "571", "event_count": 2, "data_collections": []}),
+    ("schema_change", {"source": {}, "databaseName": "d", "ddl": "DROP TABLE x", "ts_ms": 1}),
+    ("schema_change", {"databaseName": "d", "ddl": None, "tableChanges": [{"type": "ALTER"}]}),
+    ("signal", {"type": "execute-snapshot", "data": {"data-collections": ["public.x"]}}),
+    ("signal", envelope("c", after={"id": "a", "type": "snapshot-window-open", "data": None})),
+    ("notification", {"id": "1", "aggregate_type": "Initial Snapshot", "type": "STARTED"}),
+)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("table", ["db.flights", "db.{fields.source.table}"])
+def test_events_that_change_no_row_are_counted_and_left_out(
+    tmp_path: Path, wrapped: bool, table: str
+) -> None:
+    world = world_of(tmp_path, {**DEBEZIUM, "table": table})
+    events: list[Any] = [event for _, event in OTHER_EVENTS]
+    first, second = ({"id": it, "type": "a", "data": "b"} for it in (1, 2))
+    rows = [envelope("c", after=row) | {"source": {"table": "flights"}} for row in (first, second)]
+    if wrapped:
+        events, rows = ([{"schema": None, "payload": it} for it in of] for of in (events, rows))
+    before = world.stage(*events)
+    assert [manifest.tables for manifest in before] == [()]
+    assert world.catalog.list_tables("db") == []
+    assert operations(world, world.stage(rows[0], *events, rows[1])) == [
+        (len(events), 0, 1),
+        (2 * len(events) + 1, 0, 2),
+    ]
+    assert world.reasons() == []
+    kinds = Counter(kind for kind, _ in OTHER_EVENTS)
+    counted = {name: number for name, number in world.counts.items() if name != "filtered"}
+    # What is parsed again because a table is made is counted each time.
+    assert counted.keys() == {f"events_{kind}" for kind in kinds}
+    assert counted["events_signal"] == 2 * counted["events_heartbeat"]
+    assert world.counts["filtered"] == sum(counted.values())
+
+
+def test_flat_messages_are_no_events(tmp_path: Path) -> None:
+    world = world_of(tmp_path, {**UPSERT, "key": ["ts_ms"]})
+    assert len(staged(world, world.stage({"ts_ms": 1}, {"ts_ms": 2, "op": "t"}))) == 2
+
+
+def test_a_truncation_is_ignored_where_that_is_asked_for(tmp_path: Path) -> None:
+    world = world_of(tmp_path, {**DEBEZIUM, "truncate": "ignore"})
+    manifests = world.stage(envelope("c", after={"id": 1}), TRUNCATION)
+    assert operations(world, manifests) == [(0, 0, 1)]
+    assert world.counts["events_truncate"] == 1
+    assert world.reasons() == []
+
+
+def test_a_truncation_in_quarantine_names_the_setting(tmp_path: Path) -> None:
+    world = world_of(tmp_path, DEBEZIUM)
+    world.stage(envelope("c", after={"id": 1}), TRUNCATION)
+    (reason,) = world.reasons()
+    assert "truncate in [[tables]]" in reason
+
+
+def test_a_truncation_stops_after_what_comes_before(tmp_path: Path) -> None:
+    world = world_of(tmp_path, {**DEBEZIUM, "truncate": "stop"})
+    world.stage(envelope("c", after={"id": 0}))
+    messages = [envelope("c", after={"id": 1}), TRUNCATION, envelope("c", after={"id": 2})]
+    chunk = chunk_of(messages, TopicPartition("flights", PARTITION), world.offset)
+    batch = world.open(world.plans("flights", None), world.offset)
+    with pytest.raises(SchemaGrew) as grew:
+        batch.append(chunk)
+    assert grew.value.offset == 2
+    batch.append(chunk.until(2))
+    assert operations(world, [world.put(batch.seal(Reason.SCHEMA))]) == [(1, 0, 1)]
+    batch = world.open(world.plans("flights", None), 2)
+    with pytest.raises(TableUnusable, match=r'at offset 2 .*truncate = "ignore"'):
+        batch.append(chunk.since(2))
+
+
+def test_a_tombstone_of_another_key_repeats_its_deletion(tmp_path: Path) -> None:
+    world = world_of(tmp_path, DEBEZIUM)
+    deletion = Keyed(b'{"number": 7}', envelope("d", {"id": 1, "number": 7}))
+    manifests = world.stage(
+        envelope("c", after={"id": 1, "number": 7}),
+        deletion,
+        Keyed(b'{"number": 7}', None),
+        Keyed(b"\xff", None),
+    )
+    assert operations(world, manifests) == [(0, 0, 1), (1, 1, 1)]
+    assert world.counts["events_tombstone"] == 1
+    assert world.reasons() == ["change: deletes, and its key does not tell id"]
+
+
+def test_deletions_may_mark_their_rows(tmp_path: Path) -> None:
+    """Everything but the key and the mark keeps its value."""
+    world = world_of(tmp_path, {**DEBEZIUM, "keep_deletes": True})
+    world.stage(envelope("c", after={"id": 1, "v": "a"}))
+    changes = staged(
+        world,
+        world.stage(
+            envelope("d", {"id": 1, "v": None}),
+            Keyed(b'{"id": 2}', None),
+            envelope("u", {"id": 3}, {"id": 4, "v": "b"}),
+            Keyed(b'{"v": 2}', envelope("d", {"v": 1})),
+        ),
+    )
+    columns = world.catalog.load_table("db.flights").schema
+    number = int(columns.field("v").metadata[FIELD_ID])
+    assert columns.field("__deleted").type == pa.bool_()
+    deleted = {"v": None, "__deleted": True}
+    assert [(it["operation"], it["row"], it["kept"] or []) for it in changes] == [
+        (0, {"id": 1, **deleted}, [number]),
+        (0, {"id": 2, **deleted}, [number]),
+        (0, {"id": 4, "v": "b", "__deleted": False}, []),
+        (0, {"id": 3, **deleted}, [number]),
+    ]
+    assert world.reasons() == ["schema: db.flights: id is missing, which is in the table's key"]
+
+
+def test_a_table_that_does_not_grow_needs_the_mark_of_deleted_rows(tmp_path: Path) -> None:
+    world = world_of(tmp_path, {**UPSERT, "evolve": False, "keep_deletes": True})
+    world.catalog.create_table("db.flights", NewTable(pa.schema([pa.field("id", pa.int64())]), ()))
+    with pytest.raises(TableUnusable, match="no column __deleted"):
+        world.stage({"id": 1})
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_row_of_which_only_the_sources_key_is_there_tells_no_other_key(
+    tmp_path: Path, wrapped: bool
+) -> None:
+    """Debezium fills other columns that may not be null: seen with its connector for PostgreSQL."""
+    world = world_of(tmp_path, {**DEBEZIUM, "key": ["code"]})
+    row = {"id": 1, "code": "a", "v": "x", "n": 5}
+    filled = {"id": 1, "code": "", "v": None, "n": 0}
+    messages = [
+        (envelope("c", after=row), 1),
+        (envelope("c", after={**row, "code": ""}), 2),
+        (envelope("d", filled), 1),
+        (envelope("u", {**filled, "id": 3}, {**row, "id": 3, "code": "b"}), 3),
+        (envelope("d", {**row, "id": 4, "code": ""}), 4),
+        (envelope("d", {**filled, "code": "c"}), 0),
+    ]
+    keyed = []
+    for value, number in messages:
+        key: Any = {"id": number}
+        keyed.append(
+            Keyed(json.dumps({"schema": None, "payload": key} if wrapped else key).encode(), value)
+        )
+    changes = staged(world, world.stage(*keyed))
+    assert [(it["offset"], it["operation"], it["row"]["code"]) for it in changes] == [
+        (0, 0, "a"),
+        (1, 0, ""),
+        (3, 0, "b"),
+        (4, 1, ""),
+        (5, 1, "c"),
+    ]
+    (reason,) = world.reasons()
+    assert "REPLICA IDENTITY FULL" in reason
 
 
 def test_columns_that_tell_where_a_row_came_from(tmp_path: Path) -> None:
@@ -279,7 +511,7 @@ def test_a_cut_envelope_takes_no_other_envelope_along(
     if wrapped:
         messages = [{"schema": {}, "payload": it} for it in messages]
     manifests = world.stage(*messages)
-    assert operations(world, manifests) == [(0, 0, 1), (2, 0, 2), (4, 1, 1)]
+    assert operations(world, manifests) == [(0, 0, 1), (2, 0, 2), (2, 1, 1), (4, 1, 1)]
     assert world.reasons() == ["change: no Debezium envelope: its row is no object"] * 2
     assert [it["row"]["in"] for it in staged(world, manifests)[:2]] == [
         {"n": 1, "m": None},
@@ -366,6 +598,6 @@ def test_a_key_in_the_frame_of_a_registry_is_no_text(tmp_path: Path, frame: byte
     world.stage({"id": "ann"}, Keyed(frame + b"ann", None))
     (reason,) = world.reasons()
     assert reason == (
-        "change: deletes, and its key does not tell id: it has the frame of a schema registry,"
-        " and only keys in JSON or text are read"
+        "change: deletes, and its key does not tell id: it has the frame of a schema registry:"
+        " set parser.key.decoder"
     )

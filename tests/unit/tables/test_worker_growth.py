@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -367,10 +367,12 @@ def test_who_changes_the_schema_second_finds_it_changed(
     change = world.catalog.update_schema
     racing = [[AddColumn(("new",), pa.string())], [AddColumn(("unrelated",), pa.int64())]]
 
-    def update_schema(table: Table, changes: Sequence[SchemaChange]) -> Table:
+    def update_schema(
+        table: Table, changes: Sequence[SchemaChange], properties: Mapping[str, str]
+    ) -> Table:
         if racing:
             change(world.catalog.load_table("db.flights"), racing.pop(0))
-        return change(table, changes)
+        return change(table, changes, properties)
 
     monkeypatch.setattr(world.catalog, "update_schema", update_schema)
     world.write({"id": 1, "new": "x", "second": 2})
@@ -446,7 +448,9 @@ def test_a_change_that_was_declined_is_asked_for_again_after_a_while(
     """The table, or the catalog's version, may be another by then."""
     world = world_with(tmp_path, pa.field("id", pa.int64()))
 
-    def refuse(table: Table, changes: Sequence[SchemaChange]) -> Table:
+    def refuse(
+        table: Table, changes: Sequence[SchemaChange], properties: Mapping[str, str]
+    ) -> Table:
         raise ConfigurationError("the catalog knows no such type")
 
     with monkeypatch.context() as patched:

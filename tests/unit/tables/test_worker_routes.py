@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from structlog.testing import capture_logs
 
 from secor.batch.workspace import Workspace
 from secor.core.errors import AlreadyExists, TableUnusable
@@ -86,7 +87,7 @@ def test_a_message_names_its_table(tmp_path: Path) -> None:
         topic="fl-1",
     )
     assert ids(world, "logs.fl_1_click") == [1, 3]
-    assert ids(world, "logs.fl_1_a_b_c") == [2]
+    assert ids(world, "logs.fl_1_a_x002E_b_x002F_c") == [2]
     assert [reason.partition(" ")[0] for reason in world.reasons()] == ["route:", "route:"]
     assert "at.kind is missing" in world.reasons()[0]
     assert "names no table" in world.reasons()[1]
@@ -292,7 +293,7 @@ def test_a_field_may_have_the_whole_name_of_the_table(tmp_path: Path) -> None:
         {"to": "db..click", "id": 4},
     )
     assert ids(world, "db.click") == [1]
-    assert ids(world, "other.vi_ew") == [2]
+    assert ids(world, "other.vi_x002D_ew") == [2]
     assert world.reasons() == [
         "route: to 'click' names no table",
         "route: to 'db..click' names no table",
@@ -324,3 +325,26 @@ def test_topics_may_share_a_table_that_is_named(tmp_path: Path) -> None:
     world.write({"id": 1}, topic="a-b")
     world.write({"id": 2}, topic="a_b")
     assert ids(world, "db.all") == [1, 2]
+
+
+def test_rows_that_would_go_on_under_another_name_are_a_warning(tmp_path: Path) -> None:
+    by_kind = {"table": "db.{fields.kind}", "auto_create": True}
+    world = WorkerWorld(tmp_path, [by_kind])
+    columns = pa.schema([pa.field("kind", pa.string())])
+    for name, group in (("a_b", "g"), ("c_d", "another")):
+        properties = {f"secor.{group}.vector": "{}"}
+        world.catalog.create_table(f"db.{name}", NewTable(columns, properties=properties))
+    with capture_logs() as logs:
+        world.write({"kind": "a.b"}, {"kind": "c.d"}, {"kind": "e.f"})
+        world.write({"kind": "a.b", "id": 4})
+    [warning] = [log for log in logs if log["event"] == "table_named_anew"]
+    assert (warning["table"], warning["earlier"]) == ("db.a_x002E_b", "db.a_b")
+    assert warning["log_level"] == "warning"
+    assert 'rows.names = "replace"' in warning["remedy"]
+    world.config = world.config.with_sources({"rows.names": "file"})
+    world.plans = world.new_plans()
+    columns_of_group = {"secor.g.vector": "{}"}
+    world.catalog.create_table("db.g_h", NewTable(columns, properties=columns_of_group))
+    with capture_logs() as logs:
+        world.write({"kind": "g.h"})
+    assert "table_named_anew" not in [log["event"] for log in logs]

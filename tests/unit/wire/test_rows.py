@@ -4,7 +4,7 @@ import pytest
 
 from secor.core.model import SCHEMA
 from secor.wire import records_to_chunk
-from secor.wire.rows import Row
+from secor.wire.chunks import Row
 from tests.unit.wire.wire_batches import CLICKS, rows_of
 
 

@@ -24,8 +24,8 @@ from secor.commit.uploader import Committed
 from secor.config.load import validate
 from secor.core.errors import AccessDenied, SecorError, Unavailable
 from secor.core.model import Chunk, TopicPartition
-from secor.wiring.dead_letters import LetterWriter
 from secor.wiring.plans import plan_for
+from secor.wiring.service import LetterWriter
 from tests.fakes.archive import OperatorLedger, messages
 from tests.fakes.clock import FakeClock
 from tests.fakes.observer import SilentObserver

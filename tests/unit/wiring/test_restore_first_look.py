@@ -14,7 +14,7 @@ from secor.formats import make_format
 from secor.restore.model import SourcePartition
 from secor.restore.preflight import Severity
 from secor.restore.sources.archive import ArchiveSource
-from secor.wiring.restore_first_look import first_look
+from secor.wiring.restore_job_findings import first_look
 from tests.fakes.archive import Shelf, messages
 
 

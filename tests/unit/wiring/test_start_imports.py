@@ -12,7 +12,7 @@ import pytest
 
 from secor.config.load import validate
 from secor.core.errors import SecorError
-from secor.service.garbage import (
+from secor.service.malloc import (
     SELDOM,
     USUAL,
     collect_nothing,
@@ -47,6 +47,7 @@ def loaded(modules: str) -> set[str]:
         (DAEMON, ("secor.tables.table_commit", "secor.wiring.tables")),
         (DAEMON, ("secor.archive.kept_schemas", "secor.parsing.decoders.json")),
         (DAEMON, ("boto3", "s3transfer", "pyiceberg", "msgspec")),
+        (DAEMON, ("secor.config.reference",)),
         (LISTING, ("kafka", "boto3", "kazoo", "secor.parsing.pipeline", "secor.wiring.plans")),
     ],
 )

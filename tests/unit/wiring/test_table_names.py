@@ -4,7 +4,7 @@ from typing import cast
 import pytest
 
 from secor.config.model import Config
-from secor.wiring.table_names import fixed_tables, has_unknown_namespaces, namespaces_of
+from secor.wiring.table_entries import fixed_tables, has_unknown_namespaces, namespaces_of
 
 
 def config_of(*tables: str) -> Config:

@@ -1,0 +1,1 @@
+"""Evidence: what a verification proved, written down, signed, and checked later without Kafka."""

@@ -1,0 +1,190 @@
+"""Evidence of what a verification compared: its objects hashed, its holes and their causes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+from crc32c import crc32c
+
+from secor.archive.evidence.record import (
+    HoleRecord,
+    ObjectRecord,
+    PartitionRecord,
+    tree_of_objects,
+)
+from secor.archive.objects import ArchivedObject
+from secor.archive.verify.compare import offsets_of
+from secor.archive.verify.inventory import Cause, Holes, Inventory
+from secor.archive.verify.report import PartitionReport
+from secor.core.errors import NotFound, RestartPartition
+from secor.core.model import Chunk, OffsetRange, TopicPartition, next_offset
+from secor.core.ports import ObjectStore
+from secor.core.text import iso_time
+
+WORKERS = 8
+_AHEAD = 64
+_BLOCK = 4 << 20
+
+_NEAR = 1000
+"""Offsets between two holes that one read of the log passes over."""
+
+Read = Callable[[TopicPartition, int, int], Iterator[Chunk]]
+"""Gives all messages of a range, those of aborted transactions, too."""
+
+Progress = Callable[[int], None]
+"""Called with how many bytes were just read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Size in bytes, and hashes in hexadecimal, of an object's bytes."""
+
+    size: int
+    sha256: str
+    crc32c: str
+
+
+def digest_of(store: ObjectStore, key: str, progress: Progress) -> Digest | None:
+    """Read a whole object; None where there is none.  Raises ``Unavailable``, ``AccessDenied``."""
+    sha256, checksum, size = hashlib.sha256(), 0, 0
+    try:
+        with store.open(key) as file:
+            while block := file.read(_BLOCK):
+                sha256.update(block)
+                checksum = crc32c(block, checksum)
+                size += len(block)
+                progress(len(block))
+    except NotFound:
+        return None
+    return Digest(size, sha256.hexdigest(), f"{checksum:08x}")
+
+
+def digests_of(
+    store: ObjectStore, keys: Iterable[str], progress: Progress
+) -> Iterator[tuple[str, Digest | None]]:
+    """Read objects, several at a time; the order stays."""
+    waiting: deque[tuple[str, Future[Digest | None]]] = deque()
+    pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="hash")
+    try:
+        for key in keys:
+            waiting.append((key, pool.submit(digest_of, store, key, progress)))
+            if len(waiting) == _AHEAD:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        for key, future in waiting:
+            yield key, future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def partition_record(
+    report: PartitionReport, store: ObjectStore, read: Read | None, progress: Progress
+) -> PartitionRecord:
+    """Return the evidence of a partition whose inventory was taken; ``read`` reads its log.
+
+    Raises ``NotFound`` where an object went away meanwhile, ``Unavailable``, ``AccessDenied``.
+    """
+    inventory, topic_partition = report.inventory, report.topic_partition
+    assert inventory is not None
+    if read is not None:
+        _split_aborted(topic_partition, inventory, read)
+    by_key = {archived.key: archived for archived in inventory.objects}
+    objects = []
+    for key, digest in digests_of(store, sorted(by_key), progress):
+        if digest is None:
+            raise NotFound(f"{key}: was deleted while it was verified: verify again")
+        objects.append(_object_record(by_key[key], digest))
+    infos = [archived.info for archived in inventory.objects if archived.info]
+    verified = report.as_json()
+    return PartitionRecord(
+        topic_partition.topic,
+        topic_partition.partition,
+        inventory.start,
+        inventory.end,
+        inventory.messages,
+        sum(it.size for it in objects),
+        _time(min, [it.least_timestamp for it in infos]),
+        _time(max, [it.greatest_timestamp for it in infos]),
+        {
+            cause.value: HoleRecord(holes.offsets, tuple((it.start, it.end) for it in holes.ranges))
+            for cause, holes in sorted(inventory.holes.items())
+            if holes.offsets
+        },
+        {name: verified[name] for name in verified if name not in ("topic", "partition")},
+        tree_of_objects(objects),
+        tuple(objects),
+    )
+
+
+def _object_record(archived: ArchivedObject, digest: Digest) -> ObjectRecord:
+    info = archived.info
+    return ObjectRecord(
+        archived.key,
+        info.batch.start if info else None,
+        info.batch.end if info else None,
+        info.records if info else None,
+        digest.size,
+        digest.sha256,
+        digest.crc32c,
+        info.fingerprint if info else None,
+    )
+
+
+def _time(choose: Callable[[list[int]], int], milliseconds: list[int | None]) -> str | None:
+    known = [it for it in milliseconds if it is not None]
+    return iso_time(choose(known) / 1000) if known else None
+
+
+def _split_aborted(topic_partition: TopicPartition, inventory: Inventory, read: Read) -> None:
+    """Find the holes in which the log has messages of aborted transactions."""
+    holes = inventory.holes.get(Cause.COMPACTED)
+    if holes is None:
+        return
+    aborted = _offsets_in(topic_partition, holes.ranges, read)
+    of_aborted = Holes()
+    compacted = Holes()
+    for hole in holes.ranges:
+        low, high = aborted.searchsorted([hole.start, hole.end])
+        position = hole.start
+        for offset in aborted[low:high].tolist():
+            compacted.add(position, offset)
+            of_aborted.add(offset, next_offset(offset))
+            position = next_offset(offset)
+        compacted.add(position, hole.end)
+    compacted.offsets += holes.offsets - sum(it.end - it.start for it in holes.ranges)
+    inventory.holes[Cause.COMPACTED] = compacted
+    if of_aborted.offsets:
+        inventory.holes[Cause.ABORTED] = of_aborted
+
+
+def _offsets_in(
+    topic_partition: TopicPartition, ranges: list[OffsetRange], read: Read
+) -> np.ndarray:
+    """Return the offsets of messages in these ranges; none where the log has no such range."""
+    starts = np.array([it.start for it in ranges], np.int64)
+    ends = np.array([it.end for it in ranges], np.int64)
+    found = [np.empty(0, np.int64)]
+    for span in _near_together(ranges):
+        try:
+            for chunk in read(topic_partition, span.start, span.end):
+                offsets = offsets_of(chunk.since(span.start).records)
+                index = starts.searchsorted(offsets, "right") - 1
+                found.append(offsets[(index >= 0) & (offsets < ends[index])])
+        except RestartPartition:
+            continue  # retention was quicker
+    return np.concatenate(found)
+
+
+def _near_together(ranges: list[OffsetRange]) -> list[OffsetRange]:
+    spans: list[OffsetRange] = []
+    for hole in ranges:
+        if spans and hole.start - spans[-1].end <= _NEAR:
+            spans[-1] = replace(spans[-1], end=hole.end)
+        else:
+            spans.append(hole)
+    return spans

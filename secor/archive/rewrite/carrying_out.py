@@ -1,0 +1,279 @@
+"""A plan agreed on and carried out: join, compare, put, look again, delete; every step repeatable.
+
+``<prefix>/_backfill/_rewrites/<topic>/<number>.json`` is a plan, put if absent: whoever runs at the
+same time carries out the same one.  ``<number>.done`` says that nothing of it is left to do, and
+only then the next number is put.  Objects are listed for it after the look at the numbers, so a
+plan never rests on what an earlier plan was still changing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import msgspec
+import pyarrow as pa
+
+from secor.archive.backfill.paths import MARK
+from secor.archive.backfill.run_journal import BEGUN, CLEANED, DONE, ROLLBACK
+from secor.archive.objects import Archive, ArchivedObject, reading_ahead
+from secor.archive.rewrite.planning import VERSION, Limits, NewObject, Plan, Range, plan_of
+from secor.batch.local_file import LocalFile
+from secor.batch.workspace import Workspace
+from secor.core.errors import (
+    AlreadyExists,
+    ConfigurationError,
+    CorruptFile,
+    NotFound,
+    ObjectConflict,
+)
+from secor.core.naming import rewrites_root
+from secor.core.small_objects import put_bytes, read_bytes, without_sha256
+from secor.formats.joining import Inputs, differ, join
+
+_JOURNAL = re.compile(r"([^/]+)/_journal/([^/]+)\.json")
+_NUMBER = re.compile(r"([0-9]{8})\.(json|done)")
+
+LISTED_AGAIN = 5
+
+Progress = Callable[[int], None]
+"""Told how many bytes of inputs were just replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A range that stays as it is, and why."""
+
+    range: Range
+    why: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a plan."""
+
+    plan: Plan
+    done: list[Range] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
+
+
+class _Faster(Exception):
+    """Another run has done all of this plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriter:
+    """Joins the objects of one topic; any number of them may work at the same time."""
+
+    archive: Archive
+    topic: str
+    workspace: Workspace
+    limits: Limits
+    progress: Progress = lambda _: None
+
+    def planned(self) -> Plan:
+        """Return what is to do now: the plan under way, else a new one, which is not put yet.
+
+        Raises ``ConfigurationError`` for a plan of another version, ``Unavailable``.
+        """
+        return self._next()[1]
+
+    def run(self) -> list[Outcome]:
+        """Finish the plan under way, then make one and carry it out.
+
+        Raises ``ObjectConflict``, ``Unavailable``, ``LocalFilesExhausted``: doing it again is
+        always right.
+        """
+        outcomes: list[Outcome] = []
+        while True:
+            number, plan, under_way = self._next()
+            if not plan.ranges:
+                return outcomes
+            if not under_way:
+                put_bytes(self.archive.store, self._key(number, "json"), _encoded(plan))
+                plan = self._read(number)  # what was put first holds
+            outcomes.append(self._carried_out(number, plan))
+            if not under_way:
+                return outcomes
+
+    def _next(self) -> tuple[int, Plan, bool]:
+        """Return number and plan, and whether it stands in the store."""
+        kinds: dict[int, set[str]] = {}
+        root = self._root()
+        for stored in self.archive.store.list(f"{root}/"):
+            match = _NUMBER.fullmatch(stored.key.removeprefix(f"{root}/"))
+            if match:
+                kinds.setdefault(int(match[1]), set()).add(match[2])
+        newest = max(kinds, default=0)
+        if newest and "done" not in kinds[newest]:
+            return newest, self._read(newest), True
+        everything = self._everything()
+        waiting = [archived for archived in everything if self.archive.in_quarantine(archived)]
+        objects = [archived for archived in everything if not self.archive.in_quarantine(archived)]
+        plan = plan_of(self.topic, objects, waiting, self.limits)
+        return newest + 1, self._without_backfilled(plan), False
+
+    def _without_backfilled(self, plan: Plan) -> Plan:
+        """Leave out what a rollback of a backfill would look for.
+
+        Raises ``ConfigurationError`` while one is published or rolled back: it deletes old
+        objects by their names.
+        """
+        notes: dict[str, set[str]] = {}
+        staged = self._root().rpartition("/_rewrites/")[0]
+        for stored in self.archive.store.list(f"{staged}/"):
+            match = _JOURNAL.fullmatch(stored.key.removeprefix(f"{staged}/"))
+            if match:
+                notes.setdefault(match[1], set()).add(match[2])
+        for backfill, told in notes.items():
+            if ROLLBACK in told or (BEGUN in told and DONE not in told):
+                raise ConfigurationError(
+                    f"backfill {backfill} is being published or rolled back: finish that first"
+                )
+        kept = {backfill for backfill, told in notes.items() if CLEANED not in told}
+        if not kept:
+            return plan
+        ranges = (part for part in plan.ranges if not self._made_by(part, kept))
+        return replace(plan, ranges=tuple(ranges))
+
+    def _made_by(self, part: Range, backfills: set[str]) -> bool:
+        heads = (self.archive.store.head(key) for key in part.inputs)
+        return any((stored.metadata or {}).get(MARK) in backfills for stored in heads)
+
+    def _everything(self) -> list[ArchivedObject]:
+        """Return all objects; lists again where another run deletes some meanwhile."""
+        for _ in range(LISTED_AGAIN):
+            with suppress(NotFound):
+                return list(self.archive.everything(self.topic))
+        return list(self.archive.everything(self.topic))
+
+    def _carried_out(self, number: int, plan: Plan) -> Outcome:
+        outcome = Outcome(plan)
+        for part in plan.ranges:
+            try:
+                self._rewrite(number, part)
+            except _Faster:
+                break
+            except (CorruptFile, ConfigurationError) as error:
+                outcome.failed.append(Failed(part, str(error)))
+                continue
+            outcome.done.append(part)
+            self.progress(part.size)
+        put_bytes(self.archive.store, self._key(number, "done"), b"")
+        return outcome
+
+    def _rewrite(self, number: int, part: Range) -> None:
+        self._put_all(number, [new for new in part.objects if not self._is_there(new)])
+        # From the last put on, readers read the new objects.  The old ones go only after a look at
+        # what the store has of all of them: also of those that another run has put.
+        missing = [new.key for new in part.objects if not self._is_there(new)]
+        if missing:
+            raise ObjectConflict(f"{missing[0]}: was put, and is gone; nothing was deleted")
+        for key in part.inputs:
+            self.archive.store.delete(key)
+
+    def _put_all(self, number: int, objects: Sequence[NewObject]) -> None:
+        """Make all objects of a range, and then put them: where one cannot be, none is."""
+        made: list[tuple[NewObject, LocalFile]] = []
+        try:
+            for new in objects:
+                local = self.workspace.create()
+                made.append((new, local))
+                self._make(new, local)
+            for new, local in made:
+                self._put(new, local)
+        except NotFound as error:
+            if self._is_done(number):
+                raise _Faster from error
+            absent = next((new.key for new in objects if not self._is_there(new)), None)
+            if absent is not None:
+                raise ObjectConflict(
+                    f"{error}, and {absent}, which takes its place, is not there: was it deleted"
+                    " by hand, or replaced by a backfill? Bring it back, or delete"
+                    f" {self._key(number, 'json')}"
+                ) from error
+        finally:
+            for _, local in made:
+                local.delete()
+
+    def _is_there(self, new: NewObject) -> bool:
+        try:
+            stored = self.archive.store.head(new.key)
+        except NotFound:
+            return False
+        if without_sha256(stored.metadata) != dict(new.metadata):
+            raise ObjectConflict(
+                f"{new.key}: another object stands where one that joins"
+                f" {len(new.inputs)} others belongs; nothing was overwritten"
+            )
+        return True
+
+    def _make(self, new: NewObject, local: LocalFile) -> None:
+        with reading_ahead(self.archive, new.inputs) as ahead:
+            inputs = Inputs(tuple(new.inputs), ahead.store.open)
+            join(inputs, new.extension, local, new.key.encode())
+        local.finish()
+        self._compare(new, local)
+
+    def _put(self, new: NewObject, local: LocalFile) -> None:
+        try:
+            self.archive.store.put(new.key, local.content(), local.crc32c, new.metadata)
+        except AlreadyExists:
+            self._is_there(new)
+
+    def _compare(self, new: NewObject, local: LocalFile) -> None:
+        """Read what was written and compare it with the old objects, message by message."""
+        rows = 0
+
+        def written() -> Iterator[pa.RecordBatch]:
+            nonlocal rows
+            with local.open() as file:
+                for batch in self.archive.formats(new.key, file).read(file, new.key):
+                    rows += batch.num_rows
+                    yield batch
+
+        first = differ(self._old(new), written())
+        if first is not None:
+            raise CorruptFile(f"{new.key}: message {first} is not that of the objects it joins")
+        # A line of text need not be a message.
+        if not new.extension.startswith(".txt") and rows != int(new.metadata["records"]):
+            raise CorruptFile(
+                f"{next(iter(new.inputs))} and the {len(new.inputs) - 1} objects behind it hold"
+                f" {rows} messages, and their metadata tells {new.metadata['records']}: see secor"
+                " verify"
+            )
+
+    def _old(self, new: NewObject) -> Iterator[pa.RecordBatch]:
+        with reading_ahead(self.archive, new.inputs) as ahead:
+            for key in new.inputs:
+                with ahead.store.open(key) as file:
+                    yield from self.archive.formats(key, file).read(file, key)
+
+    def _is_done(self, number: int) -> bool:
+        return read_bytes(self.archive.store, self._key(number, "done")) is not None
+
+    def _read(self, number: int) -> Plan:
+        key = self._key(number, "json")
+        data = read_bytes(self.archive.store, key)
+        try:
+            plan = msgspec.json.decode(data or b"", type=Plan)
+        except msgspec.DecodeError as error:
+            raise ConfigurationError(f"{key}: is no plan of a compaction ({error})") from error
+        if plan.version != VERSION:
+            raise ConfigurationError(
+                f"{key}: a plan of version {plan.version}: finish it with the version of Secor that"
+                " made it"
+            )
+        return plan
+
+    def _root(self) -> str:
+        return rewrites_root(self.archive.root(self.topic))
+
+    def _key(self, number: int, kind: str) -> str:
+        return f"{self._root()}/{number:08d}.{kind}"
+
+
+def _encoded(plan: Plan) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(plan), indent=1) + b"\n"

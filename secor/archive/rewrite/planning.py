@@ -1,0 +1,262 @@
+"""Which neighbours are joined to which objects: pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from secor.archive.objects import ArchivedObject
+from secor.core.model import OffsetRange
+from secor.core.object_info import ObjectInfo
+from secor.formats.joining import JOINED
+
+VERSION = 1
+PLACES_TOGETHER = 4
+"""A range has at most so many times the target size, whatever output partitions it has: whoever
+reads it by offset may have all of it in memory."""
+
+MOST_OF_ONE = 2
+"""The first and the last batch of a range have at most so many times the bytes of the others: so
+each byte is written again a few times, however long small objects follow it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewObject:
+    """One object to make of ``inputs``, keys with their bytes, in the order of offsets.
+
+    ``metadata`` is its own.
+    """
+
+    key: str
+    extension: str
+    inputs: Mapping[str, int]
+    metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Neighbouring batches that become one: an object in each of their output partitions."""
+
+    partition: int
+    start: int
+    end: int
+    objects: tuple[NewObject, ...]
+
+    @property
+    def inputs(self) -> list[str]:
+        """The keys of the objects that are joined."""
+        return [key for new in self.objects for key in new.inputs]
+
+    @property
+    def size(self) -> int:
+        """Their bytes."""
+        return sum(size for new in self.objects for size in new.inputs.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to join of a topic."""
+
+    topic: str
+    ranges: tuple[Range, ...]
+    version: int = VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Objects modified at or after ``before`` (seconds since the epoch) stay; sizes in bytes."""
+
+    before: float
+    target_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The objects of one batch; ``fixed`` says why it stays as it is, if it does."""
+
+    generation: int
+    range: OffsetRange
+    objects: tuple[ArchivedObject, ...]
+    fixed: bool = False
+
+    @property
+    def first(self) -> ObjectInfo:
+        """What one of its objects tells."""
+        info = self.objects[0].info
+        assert info is not None
+        return info
+
+
+def plan_of(
+    topic: str,
+    objects: Iterable[ArchivedObject],
+    quarantined: Iterable[ArchivedObject],
+    limits: Limits,
+) -> Plan:
+    """Return what to join of a topic's described objects; ``quarantined`` are those of its own.
+
+    A batch stays as it is if it is the newest of its partition and generation (it may not be
+    complete), has an object that is young, large, without metadata, in quarantine or replayed from
+    there, or overlaps another.  Neighbours are joined while settings and topic are the same.
+    """
+    by_partition: defaultdict[int, list[ArchivedObject]] = defaultdict(list)
+    for archived in objects:
+        by_partition[archived.name.partition].append(archived)
+    waiting: defaultdict[int, list[OffsetRange]] = defaultdict(list)
+    for archived in quarantined:
+        start = archived.batch_start
+        end = archived.info.batch.end if archived.info else start + 1
+        waiting[archived.name.partition].append(OffsetRange(start, end))
+    ranges: list[Range] = []
+    for partition, of_partition in sorted(by_partition.items()):
+        batches = _batches(of_partition, waiting[partition], limits)
+        ranges += (_range(partition, chosen) for chosen in _runs(batches, limits))
+    return Plan(topic, tuple(ranges))
+
+
+def _batches(
+    objects: Sequence[ArchivedObject], waiting: Sequence[OffsetRange], limits: Limits
+) -> list[_Batch]:
+    """Return a partition's batches in the order of offsets."""
+    by_range: defaultdict[tuple[int, int, int], list[ArchivedObject]] = defaultdict(list)
+    for archived in objects:
+        start = archived.batch_start
+        # One that tells no range has at least one message, and may have all that follow.
+        end = archived.info.batch.end if archived.info else start + 1
+        by_range[start, end, archived.name.generation].append(archived)
+    batches = [
+        _Batch(generation, OffsetRange(start, end), tuple(of_batch))
+        for (start, end, generation), of_batch in sorted(by_range.items())
+    ]
+    newest = {batch.generation: batch.range for batch in batches}
+    reached = -1
+    result: list[_Batch] = []
+    for batch in batches:
+        overlaps = batch.range.start < reached
+        if overlaps and result:
+            result[-1] = replace(result[-1], fixed=True)
+        fixed = (
+            overlaps
+            or batch.range == newest[batch.generation]
+            or any(_meet(batch.range, bad) for bad in waiting)
+            or not _may_be_joined(batch, limits)
+        )
+        result.append(replace(batch, fixed=fixed))
+        reached = max(reached, batch.range.end)
+    return result
+
+
+def _meet(first: OffsetRange, second: OffsetRange) -> bool:
+    return first.start < second.end and second.start < first.end
+
+
+def _may_be_joined(batch: _Batch, limits: Limits) -> bool:
+    places = {archived.name.place for archived in batch.objects}
+    return len(places) == len(batch.objects) and all(
+        archived.info is not None
+        and archived.fault is None
+        and not archived.name.replayed
+        and archived.name.extension in JOINED
+        and archived.modified < limits.before
+        and archived.size < limits.target_size / 2
+        and archived.info.topic_id == batch.first.topic_id
+        and archived.info.fingerprint == batch.first.fingerprint
+        for archived in batch.objects
+    )
+
+
+def _runs(batches: Sequence[_Batch], limits: Limits) -> Iterator[list[_Batch]]:
+    """Give batches to join, whose objects become fewer by a third at least."""
+    run: list[_Batch] = []
+    sizes: defaultdict[tuple[str, str], int] = defaultdict(int)
+    for batch in batches:
+        last = run[-1] if run else None
+        more = {archived.name.place: archived.size for archived in batch.objects}
+        fits = sum(sizes.values()) + sum(
+            more.values()
+        ) <= PLACES_TOGETHER * limits.target_size and all(
+            sizes[place] + size <= limits.target_size for place, size in more.items()
+        )
+        if batch.fixed or (last is not None and not (fits and _follows(last, batch))):
+            yield from _worth(run)
+            run, sizes = [], defaultdict(int)
+        if not batch.fixed:
+            run.append(batch)
+            for place, size in more.items():
+                sizes[place] += size
+    yield from _worth(run)
+
+
+def _follows(last: _Batch, batch: _Batch) -> bool:
+    alike = [
+        (it.generation, it.first.fingerprint, it.first.topic_id, it.objects[0].name.extension)
+        for it in (last, batch)
+    ]
+    return last.range.end == batch.range.start and alike[0] == alike[1]
+
+
+def _worth(run: list[_Batch]) -> Iterator[list[_Batch]]:
+    """Give a run without the batches at its ends that have little in common with the others.
+
+    Else what was joined yesterday, hour by hour, would be written again today; and a large one
+    each day for the sake of a small one.
+    """
+    while len(run) > 1 and not _belongs(run[0], run[1:]):
+        run = run[1:]
+    while len(run) > 1 and not _belongs(run[-1], run[:-1]):
+        run = run[:-1]
+    objects = [archived for batch in run for archived in batch.objects]
+    if objects and 3 * len(_places(run)) <= 2 * len(objects):
+        yield run
+
+
+def _belongs(batch: _Batch, others: Sequence[_Batch]) -> bool:
+    shares = 2 * len(_places([batch]) & _places(others)) >= len(batch.objects)
+    return shares and _size([batch]) <= MOST_OF_ONE * _size(others)
+
+
+def _size(batches: Sequence[_Batch]) -> int:
+    return sum(archived.size for batch in batches for archived in batch.objects)
+
+
+def _places(batches: Sequence[_Batch]) -> set[tuple[str, str]]:
+    return {archived.name.place for batch in batches for archived in batch.objects}
+
+
+def _range(partition: int, batches: Sequence[_Batch]) -> Range:
+    start, end = batches[0].range.start, batches[-1].range.end
+    by_place: defaultdict[tuple[str, str], list[ArchivedObject]] = defaultdict(list)
+    for batch in batches:
+        for archived in batch.objects:
+            by_place[archived.name.place].append(archived)
+    rewrite = max(archived.name.rewrite for batch in batches for archived in batch.objects) + 1
+    objects = (
+        _new_object(of_place, OffsetRange(start, end), rewrite)
+        for _, of_place in sorted(by_place.items())
+    )
+    return Range(partition, start, end, tuple(objects))
+
+
+def _new_object(inputs: Sequence[ArchivedObject], batch: OffsetRange, rewrite: int) -> NewObject:
+    infos = [archived.info for archived in inputs if archived.info is not None]
+    name = replace(inputs[0].name, start_offset=batch.start, rewrite=rewrite, end=batch.end)
+    left_out = [info.left_out for info in infos]
+    known = [count for count in left_out if count is not None]
+    least = [info.least_timestamp for info in infos if info.least_timestamp is not None]
+    greatest = [info.greatest_timestamp for info in infos if info.greatest_timestamp is not None]
+    info = replace(
+        infos[0],
+        batch=batch,
+        first_offset=infos[0].first_offset,
+        records=sum(info.records for info in infos),
+        least_timestamp=min(least, default=None),
+        greatest_timestamp=max(greatest, default=None),
+        left_out=sum(known) if len(known) == len(left_out) else None,
+    )
+    return NewObject(
+        key=name.key,
+        extension=name.extension,
+        inputs={archived.key: archived.size for archived in inputs},
+        metadata=info.metadata(),
+    )

@@ -1,0 +1,239 @@
+"""Files of one format joined to one: each message and each row stays as it is.
+
+The new file has the codec, the schema and the settings of the first.  Text and JSON lines are
+joined as bytes, Avro as blocks, the others as columns, in new row groups of the usual size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+
+from secor.core.errors import ConfigurationError, CorruptFile
+from secor.core.ports import FileWriter, LogFormat, Sink
+
+Opened = Callable[[str], BinaryIO]
+"""Opens the object of a key.  Raises ``NotFound``."""
+
+ROWS_READ = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The files to join, by their keys, in order."""
+
+    keys: Sequence[str]
+    open: Opened
+
+    def each(self) -> Iterator[tuple[str, BinaryIO]]:
+        """Give each file, open while it is the current one."""
+        for key in self.keys:
+            with self.open(key) as file:
+                yield key, file
+
+
+def join(inputs: Inputs, extension: str, sink: Sink, seed: bytes) -> None:
+    """Write the files' content, one after the other, as one file of the same extension.
+
+    ``seed`` names the new object (for sync markers).  Raises ``ConfigurationError`` for an
+    extension that ``JOINED`` has not, and for files that cannot be one; ``CorruptFile``,
+    ``NotFound``, ``LocalFilesExhausted``.
+    """
+    if extension not in JOINED:
+        raise ConfigurationError(f"{inputs.keys[0]}: files of this format cannot be joined")
+    JOINED[extension](inputs, sink, seed)
+
+
+def _lines(codec: str) -> Callable[[Inputs, Sink, bytes], None]:
+    def joined(inputs: Inputs, sink: Sink, seed: bytes) -> None:
+        from secor.formats.streams import BLOCK, Decompressing, compressing
+
+        del seed
+        stream = compressing(sink, codec)
+        for key, file in inputs.each():
+            plain = Decompressing(file, codec, key)
+            while data := plain.read(4 * BLOCK):
+                stream.write(data)
+        stream.close()
+
+    return joined
+
+
+def _sequencefiles(inputs: Inputs, sink: Sink, seed: bytes) -> None:
+    from secor.formats.sequencefile import SequenceFileFormat
+
+    with inputs.open(inputs.keys[0]) as first:
+        log_format = SequenceFileFormat.of_file(first, inputs.keys[0])
+    _messages(log_format, inputs, sink, seed)
+
+
+def _messages(log_format: LogFormat, inputs: Inputs, sink: Sink, seed: bytes) -> None:
+    writer: FileWriter = log_format.create(sink, seed)
+    for key, file in inputs.each():
+        for records in log_format.read(file, key):
+            writer.append(records)
+    writer.close()
+
+
+def _parquet(inputs: Inputs, sink: Sink, seed: bytes) -> None:
+    from pyarrow import parquet as pq
+
+    from secor.formats.parquet import ParquetFormat, holds_messages
+    from secor.formats.typed.parquet import MARK, File, TypedParquetFormat
+
+    key = inputs.keys[0]
+    with inputs.open(key) as first, _whole(key):
+        parquet = pq.ParquetFile(first)
+        schema = parquet.schema_arrow
+        codec = parquet.metadata.row_group(0).column(0).compression.lower()
+    codec = "none" if codec == "uncompressed" else codec
+    mark = (schema.metadata or {}).get(MARK)
+    if mark is None and holds_messages(schema):
+        _messages(ParquetFormat(codec), inputs, sink, seed)
+        return
+    columns = tuple(json.loads(mark)["metadata_columns"]) if mark is not None else ()
+    typed = TypedParquetFormat(codec, metadata_columns=columns)
+
+    def rows(key: str, file: BinaryIO) -> Iterator[pa.RecordBatch]:
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        _check_schema(inputs, key, parquet.schema_arrow, schema)
+        yield from parquet.iter_batches(ROWS_READ)
+
+    _groups(inputs, rows, File(sink, typed, schema), typed.row_group_rows)
+
+
+def _orc(inputs: Inputs, sink: Sink, seed: bytes) -> None:
+    from pyarrow import orc
+
+    from secor.core.model import rows_in_blocks
+    from secor.formats.typed.orc import CODECS, File, OrcFormat
+
+    del seed
+    key = inputs.keys[0]
+    with inputs.open(key) as first, _whole(key):
+        stripes = orc.ORCFile(first)
+        schema, codec = stripes.schema, stripes.compression.lower()
+    names = {theirs: ours for ours, theirs in CODECS.items()}
+    typed = OrcFormat(names[codec])
+
+    def rows(key: str, file: BinaryIO) -> Iterator[pa.RecordBatch]:
+        stripes = orc.ORCFile(file)
+        _check_schema(inputs, key, stripes.schema, schema)
+        for at in range(stripes.nstripes):
+            yield from rows_in_blocks(stripes.read_stripe(at), ROWS_READ)
+
+    _groups(inputs, rows, File(sink, typed), typed.stripe_rows)
+
+
+def _avro(inputs: Inputs, sink: Sink, seed: bytes) -> None:
+    import fastavro
+    import fastavro.write
+
+    from secor.core.foreign_avro import UNREADABLE
+    from secor.formats.python_file import Output
+
+    output = Output(sink)
+    writer: Any = None
+    schema: Any = None
+    for key, file in inputs.each():
+        try:
+            blocks: Any = fastavro.block_reader(file)
+            if writer is None:
+                schema = blocks.writer_schema
+                writer = fastavro.write.Writer(
+                    cast("Any", output),
+                    schema,
+                    codec=blocks.codec,
+                    sync_marker=hashlib.sha256(b"avro" + seed).digest()[:16],
+                )
+            if blocks.writer_schema != schema:
+                raise _other_columns(inputs, key)
+            for block in blocks:
+                writer.write_block(block)
+        except UNREADABLE as error:
+            raise CorruptFile(f"{key}: is no whole Avro file: {error!r}") from error
+
+
+def _groups(
+    inputs: Inputs,
+    rows: Callable[[str, BinaryIO], Iterator[pa.RecordBatch]],
+    file: Any,
+    group_rows: int,
+) -> None:
+    """Write the rows of all files in groups of a number of rows."""
+    from secor.formats.row_groups import RowGroups
+
+    groups = RowGroups(group_rows)
+    for key, source in inputs.each():
+        with _whole(key):
+            for batch in rows(key, source):
+                for group in groups.add(batch):
+                    file.write(group)
+    if len(groups):
+        file.write(groups.rest())
+    file.close()
+
+
+def _check_schema(inputs: Inputs, key: str, schema: pa.Schema, first: pa.Schema) -> None:
+    if not schema.equals(first, check_metadata=True):
+        raise _other_columns(inputs, key)
+
+
+def _other_columns(inputs: Inputs, key: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{key}: its columns are not those of {inputs.keys[0]}, under the same settings: leave"
+        " both as they are"
+    )
+
+
+@contextmanager
+def _whole(key: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptFile(f"{key}: is no whole file of its format: {error}") from error
+
+
+JOINED: Mapping[str, Callable[[Inputs, Sink, bytes], None]] = MappingProxyType(
+    {
+        ".seq": _sequencefiles,
+        ".parquet": _parquet,
+        ".orc": _orc,
+        ".avro": _avro,
+        ".txt": _lines("none"),
+        ".txt.gz": _lines("gzip"),
+        ".txt.zst": _lines("zstd"),
+        ".json": _lines("none"),
+        ".json.gz": _lines("gzip"),
+        ".json.zst": _lines("zstd"),
+    }
+)
+"""By extension."""
+
+
+def differ(first: Iterator[pa.RecordBatch], second: Iterator[pa.RecordBatch]) -> int | None:
+    """Compare messages that come in other pieces; return the first row that is not the same.
+
+    None if all are.
+    """
+    row = 0
+    left, right = _next(first), _next(second)
+    while left is not None and right is not None:
+        rows = min(left.num_rows, right.num_rows)
+        if not left.slice(0, rows).equals(right.slice(0, rows)):
+            return row
+        row += rows
+        left = left.slice(rows) if rows < left.num_rows else _next(first)
+        right = right.slice(rows) if rows < right.num_rows else _next(second)
+    return None if left is None and right is None else row
+
+
+def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return next((batch for batch in batches if batch.num_rows), None)

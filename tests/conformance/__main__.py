@@ -1,0 +1,124 @@
+"""``python -m tests.conformance``: the meaning of messages, compared with what tables hold."""
+
+from __future__ import annotations
+
+import logging
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from secor.core.errors import SecorError
+from tests.conformance.cdc import run
+from tests.conformance.group import Options
+from tests.conformance.mixed_json import MESSAGES, Numbers
+from tests.conformance.mixed_rows import store_corpus
+
+_DIFFERENT = 1
+
+
+@click.group()
+def main() -> None:
+    """Compare tables with what the programs that wrote the messages mean."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_DIFFERENT))  # and clean up
+    logging.disable()  # what clients say of servers that come and go is no news
+
+
+@main.command(epilog="Example: scripts/conformance cdc --minutes 10 --table iceberg-mor --seed 7")
+@click.option("--minutes", type=float, default=1.0, show_default=True, help="Time of changes.")
+@click.option("--rate", type=float, default=40.0, show_default=True, help="Transactions a second.")
+@click.option("--seed", type=int, help="The same changes as in an earlier run.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "json-schemas"]),
+    default="json-schemas",
+    show_default=True,
+    help="How Kafka Connect writes messages: JSON alone, or with the converter's schemas.",
+)
+@click.option(
+    "--table",
+    type=click.Choice(["iceberg-cow", "iceberg-mor", "hudi"]),
+    default="iceberg-cow",
+    show_default=True,
+)
+@click.option("--kill", is_flag=True, help="Kill connector, daemon and committer, each once.")
+@click.option("--keep", is_flag=True, help="Keep logs and data, also when all is well.")
+def cdc(  # one parameter an option
+    minutes: float,
+    rate: float,
+    seed: int | None,
+    form: str,
+    table: str,
+    kill: bool,
+    keep: bool,
+) -> None:
+    """Change rows in a real PostgreSQL, and compare the tables with it by row, column and type.
+
+    Debezium's connector reads the changes; a table group in mode cdc stores them.  It takes
+    about 75 s more than the changes on an idle machine, and minutes on a busy one.  Exit code 0
+    when every table is equal to its source and nothing is stopped or in quarantine; else 1, and
+    logs, messages and data are kept.
+    """
+    seed = random.randrange(1 << 32) if seed is None else seed
+    folder = Path(tempfile.mkdtemp(prefix="secor-conformance-"))
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        click.echo(f"{time.monotonic() - began:6.1f} s  {text}")
+
+    say(f"{minutes:g} minutes, {form}, {table}, --seed {seed}, in {folder}")
+    options = Options(minutes * 60, seed, form, table, rate, kill)
+    try:
+        outcome = run(folder, options, say)
+    except SecorError as error:
+        say(f"ended: {error}")
+        click.echo(f"logs and data are in {folder}")
+        sys.exit(_DIFFERENT)
+    for line in outcome.lines():
+        click.echo(line)
+    equal = outcome.equal
+    say(f"{'all tables are equal to their sources' if equal else 'tables differ'}, --seed {seed}")
+    if equal and not keep:
+        shutil.rmtree(folder)
+    else:
+        click.echo(f"logs and data are in {folder}")
+    sys.exit(0 if equal else _DIFFERENT)
+
+
+@main.command(epilog="Example: scripts/conformance mixed --seed 7")
+@click.option("--messages", type=int, default=MESSAGES, show_default=True, help="How many.")
+@click.option("--seed", type=int, help="The same messages as in an earlier run.")
+@click.option(
+    "--numbers",
+    type=click.Choice(["as seen", "decimal"]),
+    default="decimal",
+    show_default=True,
+    help="The setting rows.numbers.",
+)
+def mixed(messages: int, seed: int | None, numbers: Numbers) -> None:
+    """Store a topic of mixed JSON, forty shapes of fields, in a table without a schema.
+
+    Each message has to be a row with the same values, unless no column can hold it
+    (docs/tables.md, Rows).  It takes half a minute.
+    """
+    seed = random.randrange(1 << 32) if seed is None else seed
+    click.echo(f"{messages:,} messages, --seed {seed}, numbers = {numbers!r}")
+    with tempfile.TemporaryDirectory(prefix="secor-conformance-") as folder:
+        outcome = store_corpus(Path(folder) / "group", seed, messages, numbers)
+    for message in outcome.lost:
+        click.echo(f"in quarantine: {message.shape}: {message.value.decode(errors='replace')}")
+    for line in outcome.different:
+        click.echo(f"different: {line}")
+    quarantined = ", ".join(f"{count:,} {stage}" for stage, count in outcome.reasons.items())
+    click.echo(f"{outcome.rows:,} rows; in quarantine: {quarantined or 'none'}")
+    sys.exit(0 if outcome.is_right else _DIFFERENT)
+
+
+if __name__ == "__main__":
+    main()

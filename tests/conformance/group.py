@@ -1,0 +1,155 @@
+"""Configuration of the table group that stores the changes, and of the converter before it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from secor.sandbox import Sandbox
+from tests.conformance.columns import stored_kind
+from tests.conformance.servers import JSON_CONVERTER, PREFIX
+from tests.conformance.tables import HUDI, NAMESPACE, catalog_properties
+from tests.conformance.workload import SOURCES, SourceTable
+from tests.integration.daemons import write_config
+
+GROUP = "cdc"
+_SPARK = """
+[spark]
+timeout = "20m"  # on a machine that does much else
+
+[spark.settings]
+"spark.master" = "local[2]"
+"spark.driver.memory" = "1g"
+"spark.sql.shuffle.partitions" = "2"
+"spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The settings of a comparison."""
+
+    seconds: float
+    seed: int
+    format: str
+    table: str
+    rate: float
+    kill: bool = False
+
+    def stored(self, source: SourceTable) -> SourceTable:
+        """Return a source with what its table's columns hold."""
+        schemas = self.format != "json"
+        uuids = schemas and self.table != "hudi"  # nor does schema_file know any
+        kinds = {
+            name: stored_kind(name, kind, schemas=schemas, uuids=uuids)
+            for name, kind in source.columns.items()
+        }
+        return replace(source, columns=kinds)
+
+
+def converter(form: str) -> dict[str, str]:
+    """Return the settings of the converters."""
+    return {
+        "converter": JSON_CONVERTER,
+        "schemas.enable": str(form == "json-schemas").lower(),
+    }
+
+
+def write_group(folder: Path, sandbox: Sandbox, options: Options) -> Path:
+    """Write the configuration of the table group."""
+    place = (
+        f'[hudi]\nwarehouse = "s3://{sandbox.s3.bucket}/{HUDI}"\n'
+        if options.table == "hudi"
+        else _section("catalog.properties", catalog_properties(sandbox))
+    )
+    routes = [_route(folder, options.stored(source), options) for source in SOURCES.values()]
+    return write_config(
+        folder,
+        sandbox,
+        group=GROUP,
+        topic="unused",
+        ledger="zookeeper",
+        settings={
+            "group": {"name": GROUP, "kind": "table"},
+            "kafka": {
+                "topics": [f"{PREFIX}.public.{name}" for name in SOURCES],
+                "session_timeout": "10s",
+            },
+            "parser": {"decoder": "json", "max_bad_ratio": "none"},
+            "policy": {"max_messages": 5000, "max_age": "2s"},
+            "commit": {"interval": "5s", "timeout": "5s", "coordinator": "alone"},
+        },
+        more="\n".join([place, _SPARK, *routes]),
+    )
+
+
+def _section(name: str, properties: Mapping[str, str]) -> str:
+    return "\n".join(
+        [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in properties.items())]
+    )
+
+
+def _route(folder: Path, source: SourceTable, options: Options) -> str:
+    lines = [
+        "[[tables]]",
+        f'table = "{NAMESPACE}.{source.name}"',
+        f'topics = "{PREFIX}\\\\.public\\\\.{source.name}"',
+        'mode = "cdc"',
+        f"key = {json.dumps(source.key)}",
+        "auto_create = true",
+        "evolve = true",
+    ]
+    if options.format == "json":
+        declared = folder / f"{source.name}.avsc"
+        declared.write_text(json.dumps(_declared(source)))
+        lines += [
+            f'schema_file = "{declared}"',
+            'encodings = "debezium"',
+            'time_units = {"c_timestamp_3" = "ms"}',
+        ]
+    if options.table == "hudi":
+        lines += ['format = "hudi"', 'properties = {"hoodie.bucket.index.num.buckets" = "2"}']
+    elif options.table == "iceberg-mor":
+        lines.append('properties = {"write.merge.mode" = "merge-on-read"}')
+    return "\n".join(lines)
+
+
+def _declared(source: SourceTable) -> dict[str, object]:
+    """Return the columns of a table as an Avro schema."""
+    fields = [
+        {"name": name, "type": ["null", _avro(kind.arrow)], "default": None}
+        for name, kind in source.columns.items()
+    ]
+    return {"type": "record", "name": source.name, "fields": fields}
+
+
+def _avro(kind: pa.DataType) -> object:
+    if pa.types.is_list(kind):
+        return {"type": "array", "items": ["null", _avro(kind.value_type)]}
+    if pa.types.is_decimal(kind):
+        size = {"precision": kind.precision, "scale": kind.scale}
+        return {"type": "bytes", "logicalType": "decimal", **size}
+    if pa.types.is_timestamp(kind):
+        local = "local-" if kind.tz is None else ""
+        return {"type": "long", "logicalType": f"{local}timestamp-micros"}
+    return _AVRO[kind]
+
+
+_AVRO: Mapping[pa.DataType, object] = MappingProxyType(
+    {
+        pa.int32(): "int",
+        pa.int64(): "long",
+        pa.float32(): "float",
+        pa.float64(): "double",
+        pa.bool_(): "boolean",
+        pa.string(): "string",
+        pa.binary(): "bytes",
+        pa.date32(): {"type": "int", "logicalType": "date"},
+        pa.uuid(): {"type": "string", "logicalType": "uuid"},
+    }
+)

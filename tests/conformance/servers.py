@@ -1,0 +1,127 @@
+"""Kafka Connect with Debezium's connector, and the PostgreSQL server that it reads."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from secor.core.errors import Unavailable
+from secor.java.bundles import DEBEZIUM_POSTGRESQL, KAFKA_CONNECT
+from secor.java.cache import Progress
+from secor.java.jars import jar_folder
+from secor.java.runtime import find_java
+from secor.sandbox.catalogs import USER, PostgreSqlServer
+from secor.sandbox.process import Server
+
+CONNECTOR = "source"
+PREFIX = "shop"
+"""Of the names of topics: ``shop.public.notes``."""
+
+SLOT = "conformance"
+JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+def source_database(folder: Path, port: int) -> PostgreSqlServer:
+    """Return a server whose changes can be read by logical replication, not started."""
+    return PostgreSqlServer(
+        folder=folder / "postgresql",
+        log=folder / "logs" / "postgresql.log",
+        port=port,
+        settings={"wal_level": "logical", "TimeZone": "UTC"},
+    )
+
+
+class ConnectWorker(Server):
+    """A standalone worker of Kafka Connect that runs one connector."""
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        log: Path,
+        port: int,
+        kafka: str,
+        converter: Mapping[str, str],
+        connector: Mapping[str, str],
+        progress: Progress,
+    ) -> None:
+        """``converter`` has the settings of both converters, without ``key.`` and ``value.``."""
+        super().__init__(name="connect", folder=folder, log=log, port=port)
+        self._kafka = kafka
+        self._converter = dict(converter)
+        self._connector = dict(connector)
+        self._progress = progress
+
+    def command(self) -> list[str]:
+        """Return the program and its arguments; write the files they name."""
+        jars = jar_folder(KAFKA_CONNECT, self._progress)
+        # The path is the folder above the connector's own; on the class path of the worker, the
+        # connector's services would not be found.
+        plugins = self.folder / "plugins"
+        plugins.mkdir(parents=True, exist_ok=True)
+        link = plugins / "debezium"
+        if not link.is_symlink():
+            link.symlink_to(jar_folder(DEBEZIUM_POSTGRESQL, self._progress))
+        worker = {
+            "bootstrap.servers": self._kafka,
+            "listeners": f"http://{self.address}",
+            "offset.storage.file.filename": str(self.folder / "offsets"),
+            "offset.flush.interval.ms": "1000",
+            "plugin.path": str(plugins),
+            "topic.creation.enable": "true",
+        }
+        for side in ("key", "value"):
+            worker[f"{side}.converter"] = self._converter["converter"]
+            for name, value in self._converter.items():
+                if name != "converter":
+                    worker[f"{side}.converter.{name}"] = value
+        files = []
+        for name, settings in (("worker", worker), ("connector", self._connector)):
+            files.append(self.folder / f"{name}.properties")
+            files[-1].write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        main = "org.apache.kafka.connect.cli.ConnectStandalone"
+        return [str(find_java()), *_JVM, "-cp", f"{jars}/*", main, *map(str, files)]
+
+    def serves(self) -> bool:
+        """Tell whether the connector's task runs.  Raises ``Unavailable`` if it has failed."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            connection.request("GET", f"/connectors/{CONNECTOR}/status")
+            answer = connection.getresponse()
+            if answer.status != http.client.OK:
+                return False
+            tasks = json.load(answer)["tasks"]
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+        for task in tasks:
+            if task["state"] == "FAILED":
+                raise Unavailable(f"the connector has failed: {task['trace'][:3000]}")
+        return bool(tasks) and all(task["state"] == "RUNNING" for task in tasks)
+
+
+def debezium_settings(database: PostgreSqlServer, **more: str) -> dict[str, str]:
+    """Return the connector's settings."""
+    return {
+        "name": CONNECTOR,
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "tasks.max": "1",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(database.port),
+        "database.user": USER,
+        "database.password": "unused",
+        "database.dbname": "postgres",
+        "plugin.name": "pgoutput",
+        "slot.name": SLOT,
+        "publication.autocreate.mode": "filtered",
+        "schema.include.list": "public",
+        "topic.prefix": PREFIX,
+        "topic.creation.default.replication.factor": "1",
+        "topic.creation.default.partitions": "2",
+        "interval.handling.mode": "string",
+        **more,
+    }

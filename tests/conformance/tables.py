@@ -1,0 +1,61 @@
+"""The tables of a group, read by libraries that are not the product's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow.fs import FileSelector, FileType, S3FileSystem
+from pyiceberg.catalog import load_catalog
+
+from secor.sandbox import Sandbox
+from tests.soak.changed_tables import newest_files
+
+NAMESPACE = "lake"
+HUDI = "hudi-tables"
+"""The key below which Hudi tables are."""
+
+
+def catalog_properties(sandbox: Sandbox) -> dict[str, str]:
+    """Return the catalog in the words of the Iceberg library for Python."""
+    return {
+        "type": "sql",
+        "uri": f"sqlite:///{sandbox.directory / 'catalog.db'}",
+        "warehouse": f"s3://{sandbox.s3.bucket}/warehouse",
+    }
+
+
+def read_iceberg(sandbox: Sandbox, name: str) -> pa.Table | None:
+    """Return the rows as the Iceberg library has them; None if there is no table."""
+    s3 = sandbox.s3
+    store = {
+        "s3.endpoint": s3.endpoint_url,
+        "s3.region": s3.region,
+        "s3.access-key-id": s3.access_key,
+        "s3.secret-access-key": s3.secret_key,
+    }
+    catalog = load_catalog("secor", **catalog_properties(sandbox), **store)
+    if not catalog.table_exists(f"{NAMESPACE}.{name}"):
+        return None
+    return catalog.load_table(f"{NAMESPACE}.{name}").scan().to_arrow()
+
+
+def read_hudi(sandbox: Sandbox, name: str) -> pa.Table | None:
+    """Return the rows of a copy-on-write table: the newest file of each file group."""
+    s3 = sandbox.s3
+    files: Any = S3FileSystem(
+        access_key=s3.access_key,
+        secret_key=s3.secret_key,
+        endpoint_override=s3.endpoint_url,
+        region=s3.region,
+    )
+    path = f"{s3.bucket}/{HUDI}/{NAMESPACE}/{name}"
+
+    def names(folder: str) -> list[str]:
+        entries = files.get_file_info(FileSelector(folder, allow_not_found=True))
+        return [entry.base_name for entry in entries if entry.type is FileType.File]
+
+    newest = newest_files(names(f"{path}/.hoodie/timeline"), names(path))
+    parts = [pq.read_table(f"{path}/{file}", filesystem=files) for file in newest]
+    return pa.concat_tables(parts, promote_options="default") if parts else None

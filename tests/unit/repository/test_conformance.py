@@ -1,0 +1,83 @@
+"""The comparison of tables with their sources: every difference is seen, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.conformance.cdc import Outcome, logged_stops
+from tests.conformance.columns import KINDS, Kind
+from tests.conformance.comparing import Comparison, compare
+from tests.conformance.workload import SourceTable
+
+COLUMNS: dict[str, Kind] = {
+    "id": KINDS["c_bigint"],
+    "amount": KINDS["c_numeric_9_2"],
+    "seen": KINDS["c_double"],
+}
+SOURCE = SourceTable("orders", ("id",), COLUMNS)
+SCHEMA = pa.schema([(name, kind.arrow) for name, kind in COLUMNS.items()])
+ROWS: dict[tuple[Any, ...], dict[str, Any]] = {
+    (1,): {"id": 1, "amount": Decimal("1.50"), "seen": "nan"},
+    (2,): {"id": 2, "amount": None, "seen": "-0.0"},
+}
+STORED: list[dict[str, Any]] = [
+    {"id": 1, "amount": Decimal("1.50"), "seen": float("nan")},
+    {"id": 2, "amount": None, "seen": -0.0},
+]
+
+
+def compared(rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA) -> Comparison:
+    return compare(SOURCE, ROWS, pa.Table.from_pylist(rows, schema))
+
+
+def test_equal_tables() -> None:
+    assert compared(STORED).lines() == ["orders: 2 rows, equal"]
+    assert Outcome([compared(STORED)], {}, {}).equal
+
+
+def test_rows_that_are_missing_or_extra_or_there_twice() -> None:
+    third = {"id": 3, "amount": None, "seen": None}
+    result = compared([STORED[0], STORED[0], third])
+    assert (result.missing, result.extra, result.twice) == ([(2,)], [(3,)], [(1,)])
+    assert not result.equal
+    assert not compare(SOURCE, ROWS, None).equal
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "shown"),
+    [
+        ("amount", Decimal("1.51"), "(1,): source Decimal('1.50'), table Decimal('1.51')"),
+        ("amount", None, "(1,): source Decimal('1.50'), table None"),
+        ("seen", 0.0, "(1,): source 'nan', table '0.0'"),
+    ],
+)
+def test_a_value_that_differs(column: str, value: object, shown: str) -> None:
+    result = compared([{**STORED[0], column: value}, STORED[1]])
+    assert result.columns == {column: [shown]}
+    assert f"    {column}: 1: {shown}" in result.lines()
+
+
+def test_a_column_of_another_type() -> None:
+    text = SCHEMA.set(1, pa.field("amount", pa.string()))
+    [first, *_] = compared([{**STORED[0], "amount": "1.50"}, STORED[1]], text).columns["amount"]
+    assert first == "type string, expected decimal128(9, 2) for numeric(9,2)"
+
+
+def test_what_is_stopped_or_in_quarantine_is_no_success() -> None:
+    equal = [compared(STORED)]
+    assert not Outcome(equal, {"shop.public.orders/0": "a reason"}, {}).equal
+    assert not Outcome(equal, {}, {"shop.public.orders: a reason": 1}).equal
+
+
+def test_what_a_daemon_stopped_and_did_not_begin_again() -> None:
+    events = [("a", 0, "stopped"), ("a", 1, "stopped"), ("a", 1, "running"), ("a", 2, "running")]
+    lines = [
+        json.dumps({"topic": topic, "partition": number, "event": event, "error": "a reason"})
+        for topic, number, event in events
+    ]
+    assert logged_stops("\n".join(["no JSON", *lines, '{"event": "sto'])) == {"a/0": "a reason"}
