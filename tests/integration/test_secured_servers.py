@@ -455,7 +455,11 @@ def test_a_backup_keeps_acls_and_quotas_that_it_may_see(servers: Secured) -> Non
     secured.allow(servers.sandbox, "keeper", [(ResourceType.GROUP, "kept", ACLOperation.DESCRIBE)])
     quota = Quota((("client-id", None), ("user", "keeper")), {"producer_byte_rate": 4096.0})
     assert set_quotas(kafka, [quota]) == []
-    assert quota in read_quotas(kafka)
+    # The controller answers before the broker that is asked next has applied the change.
+    wait_until(lambda: quota in read_quotas(kafka), "the quota")
+    wait_until(
+        lambda: "User:keeper" in {it.principal for it in read_access_rules(kafka)}, "the ACL"
+    )
     rules = read_access_rules(kafka)
     everything = judges.AclBindingFilter(
         judges.ResourceType.ANY,
