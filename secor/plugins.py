@@ -1,4 +1,4 @@
-"""What users' plug-ins import: these names stay, whatever moves behind them.
+"""The interface for users' plug-ins: these names stay, whatever moves behind them.
 
 ``docs/parsing.md`` has an example of each kind.
 """

@@ -22,7 +22,7 @@ SMALL = 60
 LARGE = 400
 """Lines that no module exceeds."""
 
-QUESTION_WORDS = ("What", "Whether", "Who", "How", "Of", "To")
+QUESTION_WORDS = ("What", "Whether", "Who", "Whose", "How", "Of", "To", "Where", "When")
 VAGUE_NAMES = ("it", "at", "one", "found", "told", "held", "some", "mine")
 
 

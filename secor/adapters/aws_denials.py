@@ -1,4 +1,4 @@
-"""What AWS answers to who may not ask: told by code and status, never by names in the text."""
+"""Access denied by AWS, recognised by code and status, never by names in the message."""
 
 from __future__ import annotations
 

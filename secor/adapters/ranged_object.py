@@ -1,4 +1,4 @@
-"""What readers of stored objects share: a place in the object, and which object it is."""
+"""The shared part of readers of stored objects: a position in the object, and its name."""
 
 from __future__ import annotations
 

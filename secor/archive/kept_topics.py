@@ -1,4 +1,4 @@
-"""What a topic was like, kept beside its objects, so that it can be made again.
+"""Descriptions of topics, kept beside their objects, so that they can be made again.
 
 ``<topic root>/_topic/<version, 6 digits>.json`` is put if absent and never changed.  A new
 version is put when the topic has changed; the highest one is the present.  Such as

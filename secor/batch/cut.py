@@ -1,4 +1,4 @@
-"""Where a chunk is cut, so that a batch has no more files than it may have."""
+"""The cut of a chunk, so that a batch has no more files than it may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``spark-submit`` starts: ``secor backfill`` with its arguments, on the cluster's master."""
+"""The application for ``spark-submit`` that runs ``secor backfill`` on the cluster's master."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``secor doctor`` looks at: each check returns what it saw, or raises what to do."""
+"""The checks of ``secor doctor``: each returns what it saw, or raises with what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the program ``secor`` begins: Ctrl-C while it is still being loaded leaves no traceback."""
+"""The entry point of ``secor``: Ctrl-C while modules are still loading leaves no traceback."""
 
 from __future__ import annotations
 

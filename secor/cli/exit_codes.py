@@ -1,4 +1,4 @@
-"""How a command ends: the exit codes that service units and scripts may rely on."""
+"""The exit codes that service units and scripts may rely on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``secor parser try`` shows of a table group: rows of messages, and the tables."""
+"""The part of ``secor parser try`` for table groups: rows of messages, and the tables."""
 
 from __future__ import annotations
 

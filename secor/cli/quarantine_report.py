@@ -1,4 +1,4 @@
-"""What ``secor quarantine`` prints of objects, reasons and replays."""
+"""The output of ``secor quarantine``: objects, reasons and replays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands of ``secor restore`` share."""
+"""Options that the commands of ``secor restore`` share."""
 
 from __future__ import annotations
 

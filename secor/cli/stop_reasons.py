@@ -1,4 +1,4 @@
-"""What stops partitions of a group, for the commands that show where it stands."""
+"""Reasons why partitions of a group are stopped, for the commands that show progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``secor doctor`` tries in the store, and its clock."""
+"""Checks of ``secor doctor`` in the store, and of its clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``secor doctor`` looks at for a table group: control topic, catalog, tables, rights."""
+"""Checks of ``secor doctor`` for a table group: control topic, catalog, tables, rights."""
 
 from __future__ import annotations
 

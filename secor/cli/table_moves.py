@@ -1,4 +1,4 @@
-"""What moving an offset of a table group takes beside the ledger: manifests, and vectors."""
+"""The parts of a table group that follow a moved offset: manifests, and vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``spark-submit`` starts: ``secor tables`` with its arguments, on the cluster's master."""
+"""The application for ``spark-submit`` that runs ``secor tables`` on the cluster's master."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backup keeps besides messages: keys of ``[kafka]``, and ``[registry]``."""
+"""Settings of the cluster's kept state: keys of ``[kafka]``, and ``[registry]``."""
 
 from __future__ import annotations
 

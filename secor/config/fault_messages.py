@@ -1,4 +1,4 @@
-"""What is wrong with a value of the configuration, in the words of TOML and of its reader."""
+"""Messages about wrong values of the configuration, in the words of TOML and of its reader."""
 
 from __future__ import annotations
 

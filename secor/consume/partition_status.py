@@ -1,4 +1,4 @@
-"""What is reported of a topic partition: to metrics, logs and the status page."""
+"""The status of a topic partition, for metrics, logs and the status page."""
 
 from __future__ import annotations
 

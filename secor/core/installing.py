@@ -1,4 +1,4 @@
-"""How optional parts are installed: from where Secor itself was."""
+"""Installation of optional parts, from where Secor itself was installed."""
 
 from __future__ import annotations
 

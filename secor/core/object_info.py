@@ -1,4 +1,4 @@
-"""What an object's user metadata says of its batch, its messages and its settings."""
+"""User metadata of an object: its batch, its messages and its settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the core tells the outside of its doings: counters and events, not decisions."""
+"""Reports of the core to the outside: counters and events, not decisions."""
 
 from __future__ import annotations
 

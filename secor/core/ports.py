@@ -1,4 +1,4 @@
-"""What the core asks of the outside: one page of protocols."""
+"""The ports of the core: one page of protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a transaction ends: pure."""
+"""The boundaries of transactions; pure."""
 
 from __future__ import annotations
 

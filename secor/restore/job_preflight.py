@@ -1,4 +1,4 @@
-"""What is wrong with a job as a whole, before anything is written: pure rules."""
+"""Faults of a job as a whole, found before anything is written: pure rules."""
 
 from __future__ import annotations
 

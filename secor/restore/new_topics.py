@@ -1,4 +1,4 @@
-"""What a missing target topic is made with: pure.
+"""Settings of target topics that the job makes; pure.
 
 The archive may know what the topic was like.  Until the restore is verified nothing of it may
 be deleted or replaced: neither by retention, nor by compaction, nor by the time of appending.

@@ -1,4 +1,4 @@
-"""What the restore engine asks of the outside."""
+"""The ports of the restore engine."""
 
 from __future__ import annotations
 

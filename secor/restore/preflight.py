@@ -1,4 +1,4 @@
-"""What is wrong with a job before anything is written: pure rules over what was looked up."""
+"""Faults of a job, found before anything is written: pure rules over what was looked up."""
 
 from __future__ import annotations
 

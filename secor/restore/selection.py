@@ -1,4 +1,4 @@
-"""What a job's configuration selects of what a source has: pure rules."""
+"""The selection that a job's configuration makes of a source's topics: pure rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a newcomer needs besides servers: a configuration for them, and messages."""
+"""A configuration and messages for a newcomer's first trial with the sandbox."""
 
 from __future__ import annotations
 

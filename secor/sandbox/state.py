@@ -1,4 +1,4 @@
-"""What a sandbox is made of, kept in its folder: the same ports and servers at every start."""
+"""The state of a sandbox in its folder: the same ports and servers at every start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the process does without, although it is installed."""
+"""Installed libraries that the process does without."""
 
 from __future__ import annotations
 

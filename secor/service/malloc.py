@@ -1,4 +1,4 @@
-"""Where the process takes its memory from."""
+"""The choice of the process's memory allocator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much is staged and not in its tables yet, for the group and for each table; pure."""
+"""The backlog of a group and of each table: files that are staged and not committed yet; pure."""
 
 from __future__ import annotations
 

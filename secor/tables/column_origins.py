@@ -1,4 +1,4 @@
-"""Where the columns of a table come from: steps that the table itself records, and their types.
+"""Origins of a table's columns: steps that the table itself records, and their types.
 
 Whoever makes a table, or changes its schema for messages, writes a step into the property
 ``secor.<group>.columns`` by the same commit: when, for the first of which messages, and the kinds

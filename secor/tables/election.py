@@ -1,5 +1,6 @@
-"""Who coordinates: a daemon by its topic partitions, ``secor tables run`` by the control topic's.
+"""Election of the coordinator: among daemons, or among processes of ``secor tables run``.
 
+Daemons are elected by their topic partitions, ``secor tables run`` by those of the control topic.
 The election saves work and is not needed for safety: for a moment two may believe that they lead.
 """
 

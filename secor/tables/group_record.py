@@ -1,4 +1,4 @@
-"""What a table records of one group: the vector, and the commit that wrote it.
+"""A table's record of one group: the vector, and the commit that wrote it.
 
 The record is in the table's properties ``secor.<group>.…``, which change only together with a
 new snapshot on the group's branch.  A commit requires the snapshot at which it read the record,

@@ -1,4 +1,4 @@
-"""How many offsets each table is behind the logs of its topics; pure."""
+"""The lag of each table behind the logs of its topics, in offsets; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What messages need of tables and do not find: a table, or a wider schema."""
+"""The needs of messages that no table meets yet: a table, or a wider schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the coordinator reports to metrics, log and status page."""
+"""Reports of the coordinator to metrics, log and status page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fingerprint stands for: which versions of which tables, for the successor of an intent.
+"""Notes on a fingerprint: the versions of tables that it stands for, for an intent's successor.
 
 Which tables a process has open depends on the messages that it has read, and no successor can
 guess that.  So the process notes it below ``<prefix>/_plans/`` before it makes anything under a

@@ -1,4 +1,4 @@
-"""How messages change rows of a table: a route's settings, and the changes read from messages."""
+"""Changes of rows by messages: a route's settings, and the changes read from messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a table's schema may grow: the changes that rows need, and the schema after them.
+"""Growth of a table's schema: the changes that rows need, and the schema after them.
 
 | the table has | the row shows | change |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""Whether what a configuration only names can be used on this machine: files and classes."""
+"""Checks of what a configuration only names: files and classes on this machine."""
 
 from __future__ import annotations
 

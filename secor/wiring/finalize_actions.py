@@ -1,4 +1,4 @@
-"""What is done for complete partitions, as the configuration says."""
+"""Actions for complete partitions, as the configuration orders them."""
 
 from __future__ import annotations
 

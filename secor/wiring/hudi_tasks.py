@@ -1,4 +1,4 @@
-"""What Spark's tasks that write Hudi tables call.
+"""Functions that Spark's tasks call to write Hudi tables.
 
 It imports little: Spark ends idle Python workers after a minute, so in each cycle a new one does.
 """

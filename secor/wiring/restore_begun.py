@@ -1,4 +1,4 @@
-"""What an earlier run of a job left: its offsets, and the targets that it has written to."""
+"""Traces of a job's earlier run: its offsets, and the targets that it has written to."""
 
 from __future__ import annotations
 

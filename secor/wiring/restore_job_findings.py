@@ -1,4 +1,4 @@
-"""What a job as a whole asks of the target, looked up there before anything is written."""
+"""Findings about a job as a whole, looked up at the target before anything is written."""
 
 from __future__ import annotations
 

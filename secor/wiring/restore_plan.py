@@ -1,4 +1,4 @@
-"""What a job would do, looked up at the archive and the target; and making its topics."""
+"""The plan of a job, looked up at the archive and the target; and making its topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a restore reads, as its configuration names it: the source, plug-ins, kept topics."""
+"""The sources that a restore's configuration names: the source, plug-ins, kept topics."""
 
 from __future__ import annotations
 

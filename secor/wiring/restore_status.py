@@ -1,4 +1,4 @@
-"""How far a job is, looked up; no daemon is asked or disturbed."""
+"""The progress of a job, looked up; no daemon is asked or disturbed."""
 
 from __future__ import annotations
 

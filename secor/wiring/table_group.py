@@ -1,4 +1,4 @@
-"""What coordinates and settles the tables of a group, connected."""
+"""Coordination and settlement of a group's tables, connected."""
 
 from __future__ import annotations
 

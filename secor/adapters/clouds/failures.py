@@ -1,4 +1,4 @@
-"""What obstore reports, as the errors of this program.
+"""Translation of obstore's errors into this program's.
 
 Its errors have few classes and long texts: the first paragraph says what happened, with the
 server's answer; then come the insides of the error.  Addresses may hold a signature, so the

@@ -1,4 +1,4 @@
-"""What Hudi tables look like, kept in the group's store for processes that have no Spark.
+"""Definitions of Hudi tables, kept in the group's store for processes that have no Spark.
 
 Workers fit messages to columns, and let columns grow, before any row is in the table.  So the
 columns of a table, with their ids, are objects below the group's prefix.  Each version of a

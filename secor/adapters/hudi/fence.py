@@ -1,4 +1,4 @@
-"""Whether a table is still where it was when the vector was read: asked by who has an instant.
+"""A fence before each write: has the table moved since the vector was read?
 
 Whoever begins to write rolls back what others have not completed: it plans that, deletes what
 they wrote, and then their instants.  Hudi's writers look for their instant before they complete

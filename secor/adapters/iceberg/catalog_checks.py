@@ -1,4 +1,4 @@
-"""What can be seen of a catalog before it is used: its properties, its rights, where tables go."""
+"""Checks of a catalog before its use: its properties, its rights, where tables go."""
 
 from __future__ import annotations
 

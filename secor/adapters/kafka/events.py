@@ -1,4 +1,4 @@
-"""What the IO thread hands to the loop: events in order, bounded by bytes."""
+"""The queue of events from the IO thread to the loop: in order, bounded by bytes."""
 
 from __future__ import annotations
 

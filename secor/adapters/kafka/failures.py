@@ -1,4 +1,4 @@
-"""What the client's errors mean, and which of them waiting cannot mend."""
+"""Translation of the client's errors, and which of them waiting cannot cure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the logs of the assigned partitions end, also of those that are not fetched."""
+"""The ends of the logs of assigned partitions, also of those that are not fetched."""
 
 from __future__ import annotations
 

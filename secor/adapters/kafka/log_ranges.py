@@ -1,4 +1,4 @@
-"""Where the logs of assigned partitions, and their leader epochs, end: asked for many at once."""
+"""Ends of logs and of leader epochs, requested for many partitions at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What S3 and botocore report, as the errors of this program."""
+"""Translation of errors of S3 and botocore into this program's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the requests of all puts to one bucket have in common."""
+"""The parts that requests of all puts to one bucket have in common."""
 
 from __future__ import annotations
 

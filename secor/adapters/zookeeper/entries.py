@@ -1,4 +1,4 @@
-"""Where an entry stands in ZooKeeper, and how it is read whole.
+"""Entries in ZooKeeper: their paths, and reading one whole.
 
 ``<root>/consumers/<group>/offsets/<topic>/<partition>`` is Java Secor's own node; intent,
 topic id, leader epoch and lock stand beside it under ``<root>/secor/<group>``.

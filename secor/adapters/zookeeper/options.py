@@ -1,4 +1,4 @@
-"""How to reach and enter an ensemble: addresses, credentials, ACLs, TLS."""
+"""Options of the client of an ensemble: addresses, credentials, ACLs, TLS."""
 
 from __future__ import annotations
 

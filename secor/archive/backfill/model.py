@@ -1,4 +1,4 @@
-"""What a backfill is: its plan, what each of its batches gave, and their files as JSON."""
+"""The model of a backfill: its plan, the results of its batches, and their files as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a backfill keeps its things in the store, and small files in it."""
+"""The paths of a backfill in the store, and small files in it."""
 
 from __future__ import annotations
 

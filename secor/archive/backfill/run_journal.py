@@ -1,4 +1,4 @@
-"""How far a backfill has come, told by small objects below ``_backfill/<id>/_journal``.
+"""Progress of a backfill, as small objects below ``_backfill/<id>/_journal``.
 
 All are put if absent: ``verified``, ``begun`` (with the ``_SUCCESS`` marks that were found),
 ``batch-…`` for each batch that is swapped, ``done``, ``rollback``, ``restored``, ``cleaned``.

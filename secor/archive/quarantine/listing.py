@@ -1,4 +1,4 @@
-"""What is in quarantine, and why."""
+"""The list of messages in quarantine, with their reasons."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What an operator does to committed offsets, pure over the ports."""
+"""An operator's changes of committed offsets, pure over the ports."""

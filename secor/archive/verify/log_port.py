@@ -1,4 +1,4 @@
-"""What verification asks of Kafka: the range of a log and its messages."""
+"""The port of verification to Kafka: the range of a log and its messages."""
 
 from __future__ import annotations
 

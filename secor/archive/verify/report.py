@@ -1,4 +1,4 @@
-"""What a verification found, for people and for scripts."""
+"""The report of a verification, for people and for scripts."""
 
 from __future__ import annotations
 

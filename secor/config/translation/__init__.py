@@ -1,1 +1,1 @@
-"""What importing a configuration of another program needs: properties, a draft, its report."""
+"""Import of another program's configuration: its properties, a draft, the report."""

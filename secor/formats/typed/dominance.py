@@ -1,4 +1,4 @@
-"""What new fields become by the messages of one look: the kind that 99 of 100 values have.
+"""The types of new fields in one look at messages: the kind that 99 of 100 values have.
 
 A field whose values are of several kinds would be JSON text for good because of a few wrong
 messages.  So where one kind has 99 of 100 values of a field, the others are outvoted: they do

@@ -1,1 +1,1 @@
-"""What can be restored: each module is a ``RestoreSource``."""
+"""Sources of a restore: each module is a ``RestoreSource``."""

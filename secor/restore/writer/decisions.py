@@ -1,4 +1,4 @@
-"""What to do about each error of each request: pure, total, tested.
+"""Decisions about each error of each request: pure, total, tested.
 
 Source: the error handling of Kafka's own ``TransactionManager``; KIP-890 and KIP-1050.
 """

@@ -1,4 +1,4 @@
-"""What a writer is told, and what it tells."""
+"""Inputs and results of a writer."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the outside may see of a process: metrics, health, who may look, a last run."""
+"""Monitoring of a process: metrics, health, access to them, its last run."""

@@ -1,4 +1,4 @@
-"""Whether the process is alive and ready, and the HTTP server that says so and more.
+"""Liveness and readiness of the process, and the HTTP server that answers for both and more.
 
 ``/healthz`` is 503 when the loop stands still: restart the process.  ``/readyz`` is 503,
 with the reasons, while no messages can be persisted: somebody waits for something.  Its further

@@ -1,4 +1,4 @@
-"""How old what is kept of the cluster is, for metrics and the status page."""
+"""The age of the cluster's kept state, for metrics and the status page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command under a timer leaves behind for node_exporter's textfile collector.
+"""The result of a command under a timer, for node_exporter's textfile collector.
 
 A process that ends cannot be scraped.  The file is written when a run has succeeded, and
 only then, so its age tells of failures and of runs that did not take place alike.  The first

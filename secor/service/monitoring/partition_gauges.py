@@ -1,4 +1,4 @@
-"""What is measured of each topic partition, as metrics."""
+"""Metrics of each topic partition."""
 
 from __future__ import annotations
 

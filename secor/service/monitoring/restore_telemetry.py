@@ -1,4 +1,4 @@
-"""What one daemon of a restore does, as counts, metrics and log lines."""
+"""Telemetry of one daemon of a restore: counts, metrics and log lines."""
 
 from __future__ import annotations
 

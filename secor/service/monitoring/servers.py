@@ -1,4 +1,4 @@
-"""How the servers are that a process stands on: whether they answer, since when not, and why."""
+"""The state of the servers in use: which answer, since when one does not, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a coordinator does, as metrics, log lines and on the status page."""
+"""Telemetry of a coordinator: metrics, log lines and the status page."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a process is doing now, as JSON and as a page for people."""
+"""The status of a process, as JSON and as a page for people."""

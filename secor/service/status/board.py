@@ -1,4 +1,4 @@
-"""Where the loop leaves what it does, for others to read without a lock."""
+"""A board where the loop leaves its state, for others to read without a lock."""
 
 from __future__ import annotations
 

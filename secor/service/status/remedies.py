@@ -1,4 +1,4 @@
-"""What a person does about an error, if anything."""
+"""Remedies: what a person does about an error, if anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a daemon of a table group knows of its tables, for the status page to read."""
+"""A board with the tables of a daemon of a table group, for the status page."""
 
 from __future__ import annotations
 

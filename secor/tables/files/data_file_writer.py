@@ -1,4 +1,4 @@
-"""What writers of all formats of data files share: groups of rows, and what is told of a file."""
+"""The shared part of writers of data files: groups of rows, and the description of a file."""
 
 from __future__ import annotations
 

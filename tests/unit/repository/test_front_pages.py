@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.figures import PACKAGE, QUESTION_WORDS, read_modules
+
 ROOT = Path(__file__).parents[3]
 PAGES = (
     *("archive", "batch", "commit", "consume", "core", "formats.typed"),
@@ -32,3 +34,8 @@ def test_modules_that_a_front_page_sends_its_reader_to_exist(package: str) -> No
     for sentence in re.findall(r"^Read (.+?)\.$", module.__doc__ or "", re.MULTILINE | re.DOTALL):
         for name in re.findall(r"``(\w+)``", sentence):
             assert (folder / f"{name}.py").exists() or (folder / name).is_dir(), name
+
+
+def test_first_lines_of_modules_name_a_thing() -> None:
+    modules = read_modules(ROOT / PACKAGE)
+    assert [it.name for it in modules if it.docstring.partition(" ")[0] in QUESTION_WORDS] == []
