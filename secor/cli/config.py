@@ -191,7 +191,7 @@ def _explanation(chosen: Sequence[Described]) -> Iterator[str]:
 @click.option(
     "--worker",
     type=click.Path(path_type=Path),
-    help="The Connect worker's properties file: brokers, converter and access count where the"
+    help="The Connect worker's properties file: brokers, converters and access count where the"
     " connector says nothing.",
 )
 @click.option(

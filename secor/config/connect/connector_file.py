@@ -28,6 +28,7 @@ _ENVIRONMENT = re.compile(r"\$\{env:(\w+)\}")
 _OF_WORKER = re.compile(
     r"bootstrap\.servers|(security|sasl|ssl)\..+|(consumer\.)?(auto\.offset\.reset|client\.rack)"
 )
+_CONVERTERS = ("key.converter", "value.converter")
 FLUSH_INTERVAL = "offset.flush.interval.ms"
 
 
@@ -65,8 +66,9 @@ def read(source: str, overrides: Mapping[str, str], worker: Path | None = None) 
     """
     given: Settings = {} if worker is None else _of_worker(worker)
     own = _from_address(source) if is_address(source) else _from_file(Path(source))
-    if "value.converter" in own:
-        given = {key: item for key, item in given.items() if not key.startswith("value.converter")}
+    for converter in _CONVERTERS:
+        if converter in own:
+            given = {key: item for key, item in given.items() if not key.startswith(converter)}
     settings = {**given, **own, **{name: (value, "-D") for name, value in overrides.items()}}
     properties = Properties()
     for name, (value, place) in settings.items():
@@ -80,7 +82,7 @@ def _of_worker(path: Path) -> Settings:
     """Return the settings of a worker that count for its connectors, as connectors write them."""
     settings: Settings = {}
     for name, item in _from_lines(path, _read(path)).items():
-        if name.startswith("value.converter") or name == FLUSH_INTERVAL:
+        if name.startswith(_CONVERTERS) or name == FLUSH_INTERVAL:
             settings[name] = item
         elif name.startswith("consumer."):
             settings[CONSUMER + name.removeprefix("consumer.")] = item

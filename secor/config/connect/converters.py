@@ -1,4 +1,4 @@
-"""Converters of values: the decoder, its registry of schemas, and what cannot be read."""
+"""Converters of values and keys: the decoder, its registry of schemas, what cannot be read."""
 
 from __future__ import annotations
 
@@ -13,13 +13,25 @@ _BY_REGISTRY = {
     "io.confluent.connect.json.JsonSchemaConverter": "json",
     "io.confluent.connect.protobuf.ProtobufConverter": "protobuf",
 }
-_REGISTRY = "value.converter.schema.registry."
+_REGISTRY = "schema.registry."
 _AWS = "com.amazonaws.services.schemaregistry.kafkaconnect"
 _BY_GLUE = {
     f"{_AWS}.AWSKafkaAvroConverter": "avro",
     f"{_AWS}.jsonschema.JsonSchemaConverter": "json",
     f"{_AWS}.protobuf.ProtobufSchemaConverter": "protobuf",
 }
+_REGISTERED = {
+    **{name: (decoder, "confluent") for name, decoder in _BY_REGISTRY.items()},
+    **{name: (decoder, "glue") for name, decoder in _BY_GLUE.items()},
+}
+"""The decoder and the framing of converters with a registry."""
+
+_TEXT_KEYS = "a key is JSON with the columns of the rows' key, or the text of the only one"
+_NO_COLUMNS = "Keys only say which rows messages without a value delete."
+
+_PLACES = ("region", "endpoint")
+"""Settings of Glue's converters that say where it is."""
+
 _UNNEEDED = {
     "messages name their schema themselves": (
         *("subject.name.strategy", "value.subject.name.strategy", "key.subject.name.strategy"),
@@ -38,28 +50,46 @@ def convert_values(draft: Draft) -> None:
     converter = draft.value("value.converter")
     if converter in ("", JSON):
         _json(draft, converter)
-    elif converter in _BY_REGISTRY:
-        draft.set("parser.decoder", _BY_REGISTRY[converter], "value.converter")
-        draft.set("parser.framing", "confluent", "value.converter")
-        _registry(draft)
-    elif converter in _BY_GLUE:
-        draft.set("parser.decoder", _BY_GLUE[converter], "value.converter")
-        draft.set("parser.framing", "glue", "value.converter")
-        _glue(draft)
+    elif converter in _REGISTERED:
+        _registered(draft, "value", "parser")
     else:
         draft.unsupported("write [parser] by hand: docs/parsing.md", "value.converter")
         draft.set("parser.decoder", "json")
     rest_of_converter(draft)
 
 
-def rest_of_converter(draft: Draft) -> None:
-    """Report the settings of ``value.converter`` that nothing has mapped."""
+def convert_keys(draft: Draft, *, changes_rows: bool) -> None:
+    """Set how keys are read: they say which rows messages without a value delete.
+
+    Where rows are only appended nobody reads keys.
+    """
+    converter = draft.value("key.converter")
+    if not changes_rows or not converter:
+        return
+    if converter in (STRING, BYTES):
+        draft.unneeded(_TEXT_KEYS, "key.converter")
+    elif converter == JSON or converter in _REGISTERED:
+        if converter == JSON:
+            draft.set("parser.key.decoder", "json", "key.converter")
+            draft.unneeded(
+                "keys are read with and without a schema", "key.converter.schemas.enable"
+            )
+        else:
+            _registered(draft, "key", "parser.key")
+        draft.set("parser.key.field", "none", note=_NO_COLUMNS)
+    else:
+        draft.unsupported("write [parser.key] by hand: docs/parsing.md", "key.converter")
+    rest_of_converter(draft, "key", "parser.key")
+
+
+def rest_of_converter(draft: Draft, side: str = "value", section: str = "parser") -> None:
+    """Report the settings of a converter that nothing has mapped."""
     for why, names in _UNNEEDED.items():
-        given = [f"value.converter.{name}" for name in names]
+        given = [f"{side}.converter.{name}" for name in names]
         draft.unneeded(why, *(name for name in given if name not in draft.outcomes))
     for name in draft.properties:
-        if name.startswith("value.converter.") and name not in draft.outcomes:
-            draft.unsupported("write [parser] by hand: docs/parsing.md", name)
+        if name.startswith(f"{side}.converter.") and name not in draft.outcomes:
+            draft.unsupported(f"write [{section}] by hand: docs/parsing.md", name)
 
 
 def convert_errors(draft: Draft) -> None:
@@ -88,45 +118,85 @@ def _json(draft: Draft, converter: str) -> None:
     draft.unneeded(why, "value.converter.schemas.enable")
 
 
-def _glue(draft: Draft) -> None:
-    region, endpoint = (f"value.converter.{name}" for name in ("region", "endpoint"))
+def _registered(draft: Draft, side: str, section: str) -> None:
+    """Set decoder, framing and registry; keys have those of values where nothing differs."""
+    converter = f"{side}.converter"
+    decoder, framing = _REGISTERED[draft.value(converter)]
+    draft.set(f"{section}.decoder", decoder, converter)
+    draft.set(f"{section}.framing", framing, converter)
+    if side == "key" and _as_values(draft):
+        same = [name for name in _of(draft, side) if _is_of_registry(name)]
+        draft.mark_mapped(tuple(same), "parser.key", "the registry of [parser]")
+    elif framing == "glue":
+        _glue(draft, converter, section)
+    else:
+        _registry(draft, converter, section)
+
+
+def _as_values(draft: Draft) -> bool:
+    """Tell whether the registry of keys is that of values, and so is what it asks for."""
+    values = _REGISTERED.get(draft.value("value.converter"))
+    keys = _REGISTERED[draft.value("key.converter")]
+    return (
+        values is not None
+        and values[1] == keys[1]
+        and all(
+            draft.value(name) == draft.value(name.replace("key.", "value.", 1))
+            for name in _of(draft, "key")
+            if _is_of_registry(name)
+        )
+    )
+
+
+def _of(draft: Draft, side: str) -> list[str]:
+    return [name for name in draft.properties if name.startswith(f"{side}.converter.")]
+
+
+def _is_of_registry(name: str) -> bool:
+    return name.split(".", 2)[2].startswith(("schema.registry.", "basic.", "bearer.", *_PLACES))
+
+
+def _glue(draft: Draft, converter: str, section: str) -> None:
+    region, endpoint = (f"{converter}.{name}" for name in _PLACES)
     if draft.value(endpoint):
-        draft.copy("parser.registry_url", endpoint)
+        draft.copy(f"{section}.registry_url", endpoint)
     elif draft.value(region):
         address = f"https://glue.{draft.value(region)}.amazonaws.com"
-        draft.copy("parser.registry_url", region, address)
+        draft.copy(f"{section}.registry_url", region, address)
     else:
-        draft.fault(region, "is empty: name the region of AWS Glue, by -D value.converter.region=…")
+        draft.fault(region, f"is empty: name the region of AWS Glue, by -D {region}=…")
     draft.unneeded("the address has the region", region)
 
 
-def _registry(draft: Draft) -> None:
-    first, comma, _ = draft.value(f"{_REGISTRY}url").partition(",")
+def _registry(draft: Draft, converter: str, section: str) -> None:
+    registry = f"{converter}.{_REGISTRY}"
+    first, comma, _ = draft.value(f"{registry}url").partition(",")
     if not first:
-        why = f"is empty: name the registry of schemas, by -D {_REGISTRY}url=…"
-        draft.fault(f"{_REGISTRY}url", why)
-    draft.copy("parser.registry_url", f"{_REGISTRY}url", first.strip())
+        why = f"is empty: name the registry of schemas, by -D {registry}url=…"
+        draft.fault(f"{registry}url", why)
+    draft.copy(f"{section}.registry_url", f"{registry}url", first.strip())
     if comma:
-        draft.todo(f"{_REGISTRY}url has several addresses: parser.registry_url is the first one")
-    for name in (f"{_REGISTRY}basic.auth.user.info", "value.converter.basic.auth.user.info"):
+        draft.todo(f"{registry}url has several addresses: {section}.registry_url is the first one")
+    for name in (f"{registry}basic.auth.user.info", f"{converter}.basic.auth.user.info"):
         user, colon, _ = draft.value(name).partition(":")
-        draft.secret("parser.registry_password", name, "the password in")
+        draft.secret(f"{section}.registry_password", name, "the password in")
         if user and colon and not user.startswith("$"):
-            draft.set("parser.registry_username", user)
+            draft.set(f"{section}.registry_username", user)
         elif draft.value(name):
-            draft.todo(f"set parser.registry_username to the user in {name}")
-    for name in (f"{_REGISTRY}bearer.auth.token", "value.converter.bearer.auth.token"):
-        draft.secret("parser.registry_token", name)
+            draft.todo(f"set {section}.registry_username to the user in {name}")
+    for name in (f"{registry}bearer.auth.token", f"{converter}.bearer.auth.token"):
+        draft.secret(f"{section}.registry_token", name)
     for kind in ("basic", "bearer"):
-        for source in (f"{_REGISTRY}{kind}", f"value.converter.{kind}"):
+        for source in (f"{registry}{kind}", f"{converter}.{kind}"):
             if draft.value(f"{source}.auth.credentials.source") in ("USER_INFO", "STATIC_TOKEN"):
                 why = "whatever is set is sent"
                 draft.unneeded(why, f"{source}.auth.credentials.source")
     for store, key in (("truststore", "cafile"), ("keystore", "certfile")):
-        kind, location = (f"{_REGISTRY}ssl.{store}.{name}" for name in ("type", "location"))
+        kind, location = (f"{registry}ssl.{store}.{name}" for name in ("type", "location"))
+        setting = f"{section}.registry_{key}"
         if draft.value(kind).upper() == "PEM":
-            draft.copy(f"parser.registry_{key}", location)
+            draft.copy(setting, location)
             draft.unneeded("certificates are files in PEM", kind)
         else:
-            draft.unsupported(f"write a file in PEM and set parser.registry_{key} to it", location)
-        draft.unneeded("PEM files need none", f"{_REGISTRY}ssl.{store}.password")
+            draft.unsupported(f"write a file in PEM and set {setting} to it", location)
+        draft.unneeded("PEM files need none", f"{registry}ssl.{store}.password")

@@ -11,6 +11,7 @@ from typing import Protocol
 from secor.config.connect.converters import (
     STRING,
     convert_errors,
+    convert_keys,
     convert_values,
     rest_of_converter,
 )
@@ -86,6 +87,7 @@ def convert(properties: Properties, source: str) -> tuple[str, Draft]:
         rest_of_converter(draft)
     else:
         convert_values(draft)
+    convert_keys(draft, changes_rows=bool(draft.value(_KEY)))
     convert_errors(draft)
     seconds = "hoodie.kafka.commit.interval.secs"
     interval = draft.value(seconds) or "60"

@@ -50,10 +50,14 @@ CONNECT_SETTINGS = (
     SinkSetting("topics.regex", "`kafka.topics_pattern`"),
     SinkSetting("value.converter", "`parser.decoder`"),
     SinkSetting("value.converter.*", "`[parser]`"),
-    SinkSetting("key.converter", "none: keys are not read", NOT_NEEDED),
-    SinkSetting("key.converter.*", "none: keys are not read", NOT_NEEDED),
-    SinkSetting("header.converter", "none: headers are not read", NOT_NEEDED),
-    SinkSetting("header.converter.*", "none: headers are not read", NOT_NEEDED),
+    SinkSetting(
+        "key.converter",
+        "`parser.key.decoder`, where rows are changed: the keys of messages without a value say"
+        " which rows they delete",
+    ),
+    SinkSetting("key.converter.*", "`[parser.key]`, likewise"),
+    SinkSetting("header.converter", "none: `_headers` has them as they are", NOT_NEEDED),
+    SinkSetting("header.converter.*", "none: `_headers` has them as they are", NOT_NEEDED),
     SinkSetting(
         "transforms",
         "`parser.transforms`, written by hand; for the sink's own see below",

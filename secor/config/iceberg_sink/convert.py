@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from secor.config.connect.converters import convert_values
+from secor.config.connect.converters import convert_keys, convert_values
 from secor.config.connect.kafka import convert_kafka
 from secor.config.connect.settings import CONNECT_SETTINGS, default_outcome, finish_connector
 from secor.config.iceberg_sink import catalog, routes
@@ -40,6 +40,7 @@ def convert(properties: Properties, source: str) -> tuple[str, Draft]:
     _group(draft)
     convert_kafka(draft, "iceberg.kafka.")
     convert_values(draft)
+    convert_keys(draft, changes_rows=routes.changes_rows(draft))
     draft.copy("parser.dead_letter_topic", "errors.deadletterqueue.topic.name")
     for converter in (catalog.convert, routes.convert, _commit):
         converter(draft)

@@ -33,6 +33,11 @@ def convert(draft: Draft) -> None:
         draft.set("rows.case_sensitive", False, "iceberg.tables.schema-case-insensitive")
 
 
+def changes_rows(draft: Draft) -> bool:
+    """Tell whether messages change rows, instead of only adding some."""
+    return draft.flag(UPSERTS) or bool(draft.value(OPERATION))
+
+
 def _static(draft: Draft, field: str) -> None:
     tables = [name.strip() for name in draft.value("iceberg.tables").split(",") if name.strip()]
     if not tables:
@@ -93,7 +98,7 @@ def _changes(draft: Draft, lines: list[Line], tables: tuple[str, ...]) -> None:
     """Add how messages change rows, where the sink is told that they do."""
     keys = [f"iceberg.table.{table}.id-columns" for table in tables]
     keys.append("iceberg.tables.default-id-columns")
-    if not draft.flag(UPSERTS) and not draft.value(OPERATION):
+    if not changes_rows(draft):
         draft.unneeded("rows are appended: nothing has to tell them apart", *keys)
         return
     lines.append(_line(draft, "mode", "upsert", UPSERTS, OPERATION))
@@ -109,7 +114,7 @@ def _changes(draft: Draft, lines: list[Line], tables: tuple[str, ...]) -> None:
 
 def _merging(draft: Draft) -> None:
     """Rows that are changed are merged by Spark, in a process of its own."""
-    if draft.flag(UPSERTS) or draft.value(OPERATION):
+    if changes_rows(draft):
         draft.set("commit.coordinator", "alone", UPSERTS, OPERATION)
         draft.todo("run secor tables run beside the daemons: it merges changed rows, with Spark")
     if field := draft.value(OPERATION):

@@ -22,6 +22,7 @@ _SECTIONS = (
     "store.azure",
     "output",
     "parser",
+    "parser.key",
     "policy",
     "catalog",
     "rows",

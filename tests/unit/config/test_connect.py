@@ -234,7 +234,9 @@ def test_a_worker_is_asked_for_the_settings(worker: str, tmp_path: Path) -> None
     file.write_text(
         "bootstrap.servers=kafka-1:9092\nconsumer.security.protocol=SSL\nplugin.path=/opt\n"
         "value.converter=org.apache.kafka.connect.json.JsonConverter\n"
+        "key.converter=org.apache.kafka.connect.json.JsonConverter\n"
     )
+    assert "key.converter" in read(f"{worker}/clicks-to-s3", {}, file)
     arguments = ["import", f"{worker}/clicks-to-s3", "--worker", str(file)]
     result = CliRunner().invoke(command, arguments, standalone_mode=False)
     assert not result.exception, result.exception

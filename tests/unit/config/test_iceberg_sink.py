@@ -20,6 +20,7 @@ from secor.config.iceberg_sink.sink_settings import (
     page_rows,
     transform_rows,
 )
+from secor.config.load import load
 from secor.config.translation.draft import Draft, Outcome
 from secor.core.errors import ConfigurationError
 
@@ -193,6 +194,80 @@ def test_a_token_for_the_registry_is_left_to_the_environment(tmp_path: Path) -> 
     assert any("SECOR_PARSER__REGISTRY_TOKEN" in todo for todo in draft.todos)
 
 
+CHANGES = {"iceberg.tables.upsert-mode-enabled": "true", "iceberg.tables.default-id-columns": "id"}
+AVRO = "io.confluent.connect.avro.AvroConverter"
+KEYS = "key.converter.schema.registry."
+VALUES = "value.converter.schema.registry."
+
+
+def test_keys_of_rows_that_change_are_read_as_their_converter_does(tmp_path: Path) -> None:
+    more = {
+        **CHANGES,
+        "key.converter": "io.confluent.connect.protobuf.ProtobufConverter",
+        f"{KEYS}url": "https://registry",
+        f"{KEYS}basic.auth.user.info": "me:s3cret",
+        "key.converter.enhanced.protobuf.schema.support": "true",
+    }
+    config, draft = imported(tmp_path, more)
+    assert config["parser"]["key"] == {
+        "decoder": "protobuf",
+        "framing": "confluent",
+        "field": "none",
+        "registry_url": "https://registry",
+        "registry_username": "me",
+    }
+    assert any("SECOR_PARSER__KEY__REGISTRY_PASSWORD" in todo for todo in draft.todos)
+    name = "key.converter.enhanced.protobuf.schema.support"
+    assert "[parser.key]" in draft.outcomes[name][1]
+    json_keys = {"key.converter": "org.apache.kafka.connect.json.JsonConverter"}
+    config, _ = imported(tmp_path, {**CHANGES, **json_keys})
+    assert config["parser"]["key"] == {"decoder": "json", "field": "none"}
+
+
+def test_keys_and_values_of_one_registry_name_it_once(tmp_path: Path) -> None:
+    more = {
+        **CHANGES,
+        "key.converter": AVRO,
+        "value.converter": AVRO,
+        f"{KEYS}url": "https://registry",
+        f"{VALUES}url": "https://registry",
+        f"{VALUES}basic.auth.user.info": "me:s3cret",
+    }
+    config, draft = imported(tmp_path, more)
+    keys = {"decoder": "avro", "framing": "confluent", "field": "none"}
+    assert config["parser"]["key"] == keys
+    path = tmp_path / "table.toml"
+    path.write_text(convert(read(str(tmp_path / "sink.json"), {}), "sink.json")[0])
+    secret = {"SECOR_PARSER__REGISTRY_PASSWORD": "s3cret"}
+    key = load(path, {**secret}).parser.key
+    assert (key.registry_url, key.registry_username) == ("https://registry", "me")
+    assert {outcome for outcome, _ in draft.outcomes.values()} == {Outcome.MAPPED}
+    del more[f"{KEYS}url"]
+    assert imported(tmp_path, more)[0]["parser"]["key"] == keys
+    more[f"{KEYS}url"] = "https://other"
+    assert imported(tmp_path, more)[0]["parser"]["key"]["registry_url"] == "https://other"
+    with pytest.raises(
+        ConfigurationError, match=r"key\.converter\.schema\.registry\.url: is empty"
+    ):
+        imported(tmp_path, {**CHANGES, "key.converter": AVRO})
+
+
+@pytest.mark.parametrize(
+    ("changes", "converter", "outcome"),
+    [
+        ({}, AVRO, Outcome.UNNEEDED),
+        (CHANGES, "org.apache.kafka.connect.storage.StringConverter", Outcome.UNNEEDED),
+        (CHANGES, "org.apache.kafka.connect.converters.LongConverter", Outcome.UNSUPPORTED),
+    ],
+)
+def test_keys_that_need_no_decoder_or_have_none(
+    changes: dict[str, str], converter: str, outcome: Outcome, tmp_path: Path
+) -> None:
+    config, draft = imported(tmp_path, {**changes, "key.converter": converter})
+    assert "key" not in config["parser"]
+    assert draft.outcomes["key.converter"][0] is outcome
+
+
 EVERYTHING: dict[str, Any] = {
     "tasks.max": 2,
     "topics": "events",
@@ -256,7 +331,7 @@ def test_everything_with_a_counterpart_is_in_the_configuration(tmp_path: Path) -
         assert row is not None, name
         if row.outcome is not None:
             assert draft.outcomes[name][0] is row.outcome, name
-        elif name != "value.converter.schemas.enable":
+        elif name not in ("value.converter.schemas.enable", "key.converter"):
             assert draft.outcomes[name][0] is Outcome.MAPPED, (name, draft.outcomes[name])
 
 
