@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from secor.cli.doctor_checks import SCRATCH, Finding, examine
 from secor.cli.store_checks import impatient, rights
 from secor.config.model import Config
-from secor.config.route_checks import describe_namesakes, namesakes
+from secor.config.route_checks import shared_by_topics
 from secor.config.tables import why_no_growth
 from secor.core.errors import ConfigurationError, NotFound
 from secor.core.ports import ObjectStore
@@ -129,8 +129,8 @@ def _of_topics(config: Config, catalog: Catalog, known: set[str]) -> Iterator[Fi
             topics = {it.topic for it in partitions}
             seen.append((reader.cluster_id(), topics))
             known.update(topics)
-        for table, several in namesakes(config.tables, topics).items():
-            raise ConfigurationError(describe_namesakes(table, several))
+        for _, why in shared_by_topics(config.tables, topics, config.rows):
+            raise ConfigurationError(why)
         return f"each of {len(topics)} has tables of its own"
 
     yield examine("topics", names)

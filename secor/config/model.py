@@ -20,8 +20,7 @@ from secor.config.route_checks import (
     check_joined_fields,
     check_known_fields,
     conflicting_creation,
-    describe_namesakes,
-    namesakes,
+    shared_by_topics,
     shared_names,
 )
 from secor.config.servers import Kafka, Ledger, ZooKeeper
@@ -262,8 +261,8 @@ class Config(Section):
                 raise fault("name at least one: [[tables]] with table = ...", "tables")
             if self.commit.topic_of(self.group.name) in self.kafka.topics:
                 raise fault("names the control topic, which holds no rows", "kafka.topics")
-            for table, topics in namesakes(self.tables, self.kafka.topics).items():
-                raise fault(describe_namesakes(table, topics), "tables")
+            for _, why in shared_by_topics(self.tables, self.kafka.topics, self.rows):
+                raise fault(why, "tables")
             other = conflicting_creation(self.tables, self.kafka.topics)
             if other is not None:
                 number, key, table = other

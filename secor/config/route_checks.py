@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 
 from secor.config.parser import Parser
 from secor.config.table_routes import OF_CREATION, ONLY_NEW, TableRoute, parts_of
@@ -11,18 +13,80 @@ from secor.config.values import fault
 from secor.core.text import safe_name
 
 
-def namesakes(routes: Sequence[TableRoute], topics: Iterable[str]) -> dict[str, list[str]]:
-    """Return the tables that would get the rows of several topics by mistake, with the topics.
+def shared_by_topics(
+    routes: Sequence[TableRoute], topics: Iterable[str], rows: Rows
+) -> Iterator[tuple[list[str], str]]:
+    """Give topics whose messages would share a table by mistake, each with what to do about it.
 
-    Their names differ only in characters that become underscores: ``a-b`` and ``a_b``.
+    Their names differ only in characters that become underscores (``a-b`` and ``a_b``), or a value
+    may be what one has more than the other: ``{topic}_{fields.kind}`` is ``a_b_c`` for the topic
+    ``a_b`` and ``c``, and for the topic ``a`` and ``b_c``.
     """
-    topics_by_table: dict[str, set[str]] = {}
+    patterns: dict[str, set[str]] = {}
     for topic in topics:
         for route in routes:
             if route.takes(topic) and "{topic}" in route.table:
-                table = route.table.replace("{topic}", safe_name(topic))
-                topics_by_table.setdefault(table, set()).add(topic)
-    return {table: sorted(names) for table, names in topics_by_table.items() if len(names) > 1}
+                patterns.setdefault(_pattern(route, topic), set()).add(topic)
+    for pattern, names in patterns.items():
+        if len(names) > 1:
+            table = pattern.replace(_VALUE, "…")
+            yield sorted(names), _describe_namesakes(table, sorted(names))
+    if rows.names == "replace":
+        return
+    for pattern, other in _overlapping(patterns):
+        for pair in product(patterns[pattern], patterns[other]):
+            if pair[0] != pair[1]:
+                yield sorted(pair), _describe_overlap(sorted(pair))
+
+
+_VALUE, _TOPIC = "\0", "\1"
+"""What stands for a field's value, and for a topic, in the pattern of a table's name."""
+
+_APART = re.compile(f"([^A-Za-z0-9_{_VALUE}{_TOPIC}])")
+"""A character that neither topics nor values have in names of tables."""
+
+_TOPIC_AMONG_FIELDS = re.compile(rf"{_VALUE}\w*(?:{_TOPIC}\w*)+{_VALUE}", re.ASCII)
+
+
+def _pattern(route: TableRoute, topic: str | None) -> str:
+    """Return a route's table with the name of a topic, or a sign for it, and signs for values."""
+    name = _TOPIC if topic is None else safe_name(topic)
+    signs = {None: "", "topic": name}
+    return "".join(text + signs.get(path, _VALUE) for text, path in parts_of(route.table))
+
+
+def _overlapping(patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Give pairs of patterns that have a name in common."""
+    heads = {it: it.partition(_VALUE)[0] for it in patterns}
+    tails = {it: it[::-1].partition(_VALUE)[0] for it in heads}
+    several = max(heads, tails, key=lambda ends: len({*ends.values()}))
+    open_ones: list[str] = []
+    for pattern in sorted(several, key=lambda it: several[it]):
+        # In this order those that begin alike follow each other: few pairs are left to look at.
+        while open_ones and not several[pattern].startswith(several[open_ones[-1]]):
+            open_ones.pop()
+        yield from ((pattern, other) for other in open_ones if _have_a_name(pattern, other))
+        open_ones.append(pattern)
+
+
+def _have_a_name(one: str, other: str) -> bool:
+    """Tell whether values make one name of two patterns."""
+    parts, others = _APART.split(one), _APART.split(other)
+    return len(parts) == len(others) and all(map(_may_be_equal, parts, others))
+
+
+def _may_be_equal(one: str, other: str) -> bool:
+    if _VALUE not in one:
+        one, other = other, one
+    if _VALUE not in one:
+        return one == other
+    head, tail = one.partition(_VALUE)[0], one.rpartition(_VALUE)[2]
+    if _VALUE not in other:
+        long_enough = len(other) > len(head) + len(tail)
+        return long_enough and other.startswith(head) and other.endswith(tail)
+    head_2, tail_2 = other.partition(_VALUE)[0], other.rpartition(_VALUE)[2]
+    heads, tails = sorted((head, head_2), key=len), sorted((tail, tail_2), key=len)
+    return heads[1].startswith(heads[0]) and tails[1].endswith(tails[0])
 
 
 def conflicting_creation(
@@ -51,13 +115,25 @@ def _created_tables(route: TableRoute, topics: Sequence[str]) -> set[str]:
     return named | {route.table}
 
 
-def describe_namesakes(table: str, topics: Sequence[str]) -> str:
+def _describe_namesakes(table: str, topics: Sequence[str]) -> str:
     """Return what is wrong, and what to do."""
     return (
         f"topics {' and '.join(topics)} would both be rows of {table}, because names of tables"
-        " have underscores for other characters: give one a [[tables]] of its own (topics = ...),"
-        " or leave it out by kafka.topics_exclude"
+        f" have underscores for other characters: {_APART_BY_ROUTES}"
     )
+
+
+def _describe_overlap(topics: Sequence[str]) -> str:
+    return (
+        f"topics {' and '.join(topics)} would both be rows of one table, because a value of the"
+        ' field may be the rest of the longer name: put "-" or "." between {topic} and the field,'
+        f' or {_APART_BY_ROUTES}; rows.names = "replace" lets them share tables'
+    )
+
+
+_APART_BY_ROUTES = (
+    "give one a [[tables]] of its own (topics = ...), or leave it out by kafka.topics_exclude"
+)
 
 
 def check_joined_fields(routes: Sequence[TableRoute], rows: Rows) -> None:
@@ -74,16 +150,26 @@ def check_joined_fields(routes: Sequence[TableRoute], rows: Rows) -> None:
                     ' bc): put "_", "-" or "." between them, or set rows.names = "replace"',
                     f"tables.{number}.table",
                 )
+        if _TOPIC_AMONG_FIELDS.search(_pattern(route, None)):
+            why = 'fields on both sides of {topic} make one name of different values: put "-" or'
+            raise fault(
+                f'{why} "." between, or set rows.names = "replace"', f"tables.{number}.table"
+            )
 
 
 def shared_names(routes: Sequence[TableRoute], rows: Rows) -> list[str]:
     """Return sentences about names that different messages share, as values are not escaped."""
     return [
         f"tables: {route.table}: different values may make one name (a_b and c, a and b_c):"
-        " put a dot between the fields, or take one field"
+        " put a dot between them, or take one field"
         for route in routes
-        if rows.names == "replace" and route.joined_fields()
+        if rows.names == "replace" and (route.joined_fields() or _joins_topic(route))
     ]
+
+
+def _joins_topic(route: TableRoute) -> bool:
+    parts = _APART.split(_pattern(route, None))
+    return any(_TOPIC in part and _VALUE in part for part in parts)
 
 
 def check_known_fields(routes: Sequence[TableRoute], parsers: Sequence[Parser]) -> None:

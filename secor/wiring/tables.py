@@ -12,7 +12,7 @@ import structlog
 from secor.adapters.kafka.topics import topic_pattern
 from secor.batch.plan import OutputStream, TopicPlan
 from secor.config.model import Config
-from secor.config.route_checks import describe_namesakes, namesakes
+from secor.config.route_checks import shared_by_topics
 from secor.config.table_routes import TableRoute, parts_of
 from secor.config.tables import Rows
 from secor.core.errors import (
@@ -197,9 +197,10 @@ class TablePlans:
             return  # the configuration was checked
         wanted = re.compile(topic_pattern(kafka.topics_pattern, kafka.topics_exclude))
         topics = {name for name in self._all_topics() if wanted.match(name)}
-        for table, names in namesakes(self._config.tables, topics | {topic}).items():
+        tables, rows = self._config.tables, self._config.rows
+        for names, why in shared_by_topics(tables, topics | {topic}, rows):
             if topic in names:
-                raise TableUnusable(describe_namesakes(table, names))
+                raise TableUnusable(why)
 
     def _log_change(
         self, table: str, schema_id: int, columns: Sequence[str], notes: ColumnNotes

@@ -9,7 +9,10 @@ import pytest
 
 from secor.config.load import validate
 from secor.config.model import Config
+from secor.config.route_checks import shared_by_topics
 from secor.config.show import settings
+from secor.config.table_routes import TableRoute
+from secor.config.tables import Rows
 
 ROUTE = {"table": "db.t"}
 MADE = {**ROUTE, "auto_create": True}
@@ -232,7 +235,8 @@ def test_a_catalog_without_compare_and_set_is_warned_of() -> None:
         ("lake.{fields.db}_{fields.table}", True),
         ("lake.{fields.db}{fields.table}", True),
         ("{fields.db}.{fields.table}", False),
-        ("lake.{topic}_{fields.kind}", False),
+        ("lake.{topic}_{fields.kind}", True),
+        ("lake.{topic}-{fields.kind}", False),
         ("lake.{fields.db}-{fields.table}", False),
         ("lake.{fields.kind}", False),
     ],
@@ -240,6 +244,47 @@ def test_a_catalog_without_compare_and_set_is_warned_of() -> None:
 def test_a_name_that_different_values_may_share_is_warned_of(table: str, warned: bool) -> None:
     warnings = loaded(tables=[{"table": table}], rows={"names": "replace"}).warnings
     assert [("different values" in warning) for warning in warnings] == [True] * warned
+
+
+@pytest.mark.parametrize(
+    ("table", "topics", "shared"),
+    [
+        ("lake.{topic}_{fields.kind}", ["clicks", "clicks_de", "views"], True),
+        ("lake.{fields.kind}_{topic}", ["clicks", "old-clicks"], True),
+        ("lake.{topic}_{fields.kind}", ["clicks", "clicksde", "views"], False),
+        ("lake.{topic}-{fields.kind}", ["clicks", "clicks_de"], False),
+        ("{topic}.{fields.kind}", ["clicks", "clicks_de"], False),
+    ],
+)
+def test_topics_and_values_that_make_one_name_are_refused(
+    table: str, topics: list[str], shared: bool
+) -> None:
+    servers = {"bootstrap_servers": ["localhost:9092"], "topics": topics}
+    more: dict[str, Any] = {"kafka": servers, "tables": [{"table": table}]}
+    _, faults = validate(tree(**more))
+    assert list(faults) == ["tables"] * shared
+    if shared:
+        assert f"topics {' and '.join(topics[:2])} would" in str(faults["tables"])
+        assert 'put "-" or "."' in str(faults["tables"])
+        config = loaded(**more, rows={"names": "replace"})
+        assert any("different values" in warning for warning in config.warnings)
+        own = [{"topics": topic, "table": f"{topic[:2]}.{{fields.kind}}"} for topic in topics]
+        assert loaded(**{**more, "tables": own})
+
+
+def test_a_topic_among_fields_makes_no_name() -> None:
+    _, faults = validate(tree(tables=[{"table": "lake.{fields.a}_{topic}_{fields.b}"}]))
+    assert "on both sides of {topic}" in str(faults["tables.0.table"])
+    assert loaded(tables=[{"table": "lake.{fields.a}-{topic}_{fields.b}"}])
+
+
+def test_a_thousand_topics_are_compared_in_a_moment() -> None:
+    """Every pair of them would be 50 million comparisons."""
+    rows, routes = Rows(), [TableRoute(table="lake.{fields.kind}_{topic}")]
+    topics = [f"topic-{number:05}" for number in range(10_000)]
+    assert not list(shared_by_topics(routes, topics, rows))
+    [(names, _)] = shared_by_topics(routes, [*topics, "new-topic-00007"], rows)
+    assert names == ["new-topic-00007", "topic-00007"]
 
 
 @pytest.mark.parametrize("between", ["", "x", "_x002E_"])

@@ -6,6 +6,7 @@ import re
 import tracemalloc
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations, product
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from secor.config.route_checks import shared_by_topics
+from secor.config.table_routes import TableRoute, parts_of
+from secor.config.tables import Rows
 from secor.core.model import Chunk, TopicPartition
 from secor.core.text import escaped_name, unescaped_name
 from secor.parsing.placement import Lost, Work
@@ -24,10 +28,10 @@ IN_NAMESPACE = Route((("db.", "fields.t"),))
 WHOLE_NAME = Route((("", "fields.t"),))
 
 
-def work_of(values: Sequence[str | None]) -> Work:
+def work_of(values: Sequence[str | None], topic: str = "a") -> Work:
     rows = len(values)
     decoded = pa.StructArray.from_arrays([pa.array(values, pa.string())], ["t"])
-    chunk = Chunk(TopicPartition("a", 0), messages(range(rows)), rows)
+    chunk = Chunk(TopicPartition(topic, 0), messages(range(rows)), rows)
     return Work(chunk, Decoded(decoded, {}), np.ones(rows, bool), np.arange(rows), Lost())
 
 
@@ -142,6 +146,38 @@ def test_different_values_of_several_fields_have_different_tables(
     values: list[tuple[str, ...]],
 ) -> None:
     assert sorted(tables_of(JOINED, values).values()) == [[row] for row in range(len(values))]
+
+
+TEMPLATES = [
+    "db.{topic}_{fields.t}",
+    "db.{topic}{fields.t}",
+    "db.{fields.t}_{topic}",
+    "db.{topic}-{fields.t}",
+    "{topic}.{fields.t}",
+    "b_{topic}.a_{fields.t}",
+    "db.a{topic}_b{fields.t}_a",
+]
+ALL_VALUES = ["".join(it) for size in range(1, 6) for it in product("a_b", repeat=size)]
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(TEMPLATES),
+    st.lists(st.text("a_b-", min_size=1, max_size=3), min_size=2, max_size=3, unique=True),
+)
+def test_topics_share_no_table_unless_the_configuration_refuses_them(
+    template: str, topics: list[str]
+) -> None:
+    route = Route(tuple(parts_of(template)))
+    tables: dict[str, set[str]] = {}
+    for topic in topics:
+        for name in route.tables(work_of(ALL_VALUES, topic), np.ones(len(ALL_VALUES), bool))[0]:
+            tables.setdefault(name, set()).add(topic)
+    shared = {tuple(sorted(pair)) for it in tables.values() for pair in combinations(it, 2)}
+    refused: set[tuple[str, ...]] = set()
+    for names, _ in shared_by_topics([TableRoute(table=template)], topics, Rows()):
+        refused |= {tuple(sorted(pair)) for pair in combinations(names, 2)}
+    assert refused == shared
 
 
 def test_values_without_an_underscore_have_the_names_they_always_had() -> None:
