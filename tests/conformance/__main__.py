@@ -31,8 +31,13 @@ def main() -> None:
 
 @main.command(epilog="Example: scripts/conformance cdc --minutes 10 --table iceberg-mor --seed 7")
 @click.option("--minutes", type=float, default=1.0, show_default=True, help="Time of changes.")
+@click.option(
+    "--changes",
+    type=click.IntRange(min=1),
+    help="Transactions, instead of --minutes: with --seed the very same changes again.",
+)
 @click.option("--rate", type=float, default=40.0, show_default=True, help="Transactions a second.")
-@click.option("--seed", type=int, help="The same changes as in an earlier run.")
+@click.option("--seed", type=int, help="The same changes, in their order, as in an earlier run.")
 @click.option(
     "--format",
     "form",
@@ -51,6 +56,7 @@ def main() -> None:
 @click.option("--keep", is_flag=True, help="Keep logs and data, also when all is well.")
 def cdc(  # one parameter an option
     minutes: float,
+    changes: int | None,
     rate: float,
     seed: int | None,
     form: str,
@@ -72,8 +78,8 @@ def cdc(  # one parameter an option
     def say(text: str) -> None:
         click.echo(f"{time.monotonic() - began:6.1f} s  {text}")
 
-    say(f"{minutes:g} minutes, {form}, {table}, --seed {seed}, in {folder}")
-    options = Options(minutes * 60, seed, form, table, rate, kill)
+    options = Options(minutes * 60, seed, form, table, rate, kill, changes)
+    say(f"changes {options.length}, {form}, {table}, --seed {seed}, in {folder}")
     try:
         outcome = run(folder, options, say)
     except SecorError as error:

@@ -223,7 +223,7 @@ def run(folder: Path, options: Options, say: Say) -> Outcome:
         processes = Processes(scene)
         stack.callback(processes.stop)
         processes.start()
-        say(f"changing rows for {options.seconds:.0f} s")
+        say(f"changing rows {options.length}")
         _change_rows(workload, options, processes, say)
         scene.mark()
         say(", ".join(f"{count} {kind}" for kind, count in sorted(workload.done.items())))
@@ -239,18 +239,24 @@ def run(folder: Path, options: Options, say: Say) -> Outcome:
 
 def _change_rows(workload: Workload, options: Options, processes: Processes, say: Say) -> None:
     """Make changes; where that is asked for, kill each process once in the middle of them."""
-    if not options.kill:
-        workload.run(options.seconds, options.rate)
-        return
     names = random.Random(options.seed).sample(Processes.NAMES, len(Processes.NAMES))
-    seconds = options.seconds / (len(names) + 1)
-    for name in names:
-        workload.run(seconds, options.rate)
+    names = names if options.kill else []
+    parts = len(names) + 1
+
+    def change_some(part: int) -> None:
+        if options.changes is None:
+            workload.run(options.seconds / parts, options.rate)
+            return
+        before, after = (options.changes * number // parts for number in (part, part + 1))
+        workload.run_counted(after - before, options.rate)
+
+    for part, name in enumerate(names):
+        change_some(part)
         if name == "connector":
             _wait(processes.scene.snapshot_is_over, processes, "the connector reads changes")
         say(f"killing the {name}")
         processes.kill(name)
-    workload.run(seconds, options.rate)
+    change_some(parts - 1)
 
 
 def quarantined(scene: Scene) -> dict[str, int]:

@@ -40,6 +40,15 @@ class Options:
     table: str
     rate: float
     kill: bool = False
+    changes: int | None = None
+    """Transactions; None for as many as there are in ``seconds``."""
+
+    @property
+    def length(self) -> str:
+        """Return how long rows are changed, in words."""
+        if self.changes is None:
+            return f"for {self.seconds:.0f} s"
+        return f"in {self.changes:,} transactions"
 
     def stored(self, source: SourceTable) -> SourceTable:
         """Return a source with what its table's columns hold."""

@@ -149,9 +149,19 @@ class Workload:
         """Make changes for some time, ``rate`` transactions a second."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            began = time.monotonic()
-            self.steps(max(1, int(rate / 10)))
-            time.sleep(max(0.0, 0.1 - (time.monotonic() - began)))
+            self._paced(max(1, int(rate / 10)))
+
+    def run_counted(self, count: int, rate: float) -> None:
+        """Make changes in ``count`` transactions, ``rate`` a second."""
+        while count > 0:
+            several = min(count, max(1, int(rate / 10)))
+            self._paced(several)
+            count -= several
+
+    def _paced(self, count: int) -> None:
+        began = time.monotonic()
+        self.steps(count)
+        time.sleep(max(0.0, 0.1 - (time.monotonic() - began)))
 
     def _change(self, table: SourceTable) -> None:
         keys, rng = self._keys[table.name], self._rng

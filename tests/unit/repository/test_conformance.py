@@ -12,7 +12,7 @@ import pytest
 from tests.conformance.cdc import Outcome, logged_stops
 from tests.conformance.columns import KINDS, Kind
 from tests.conformance.comparing import Comparison, compare
-from tests.conformance.workload import SourceTable
+from tests.conformance.workload import SourceTable, Workload
 
 COLUMNS: dict[str, Kind] = {
     "id": KINDS["c_bigint"],
@@ -72,6 +72,29 @@ def test_what_is_stopped_or_in_quarantine_is_no_success() -> None:
     equal = [compared(STORED)]
     assert not Outcome(equal, {"shop.public.orders/0": "a reason"}, {}).equal
     assert not Outcome(equal, {}, {"shop.public.orders: a reason": 1}).equal
+
+
+class Recorder:
+    """A cursor that keeps what is executed."""
+
+    def __init__(self) -> None:
+        self.statements: list[object] = []
+
+    def execute(self, statement: str, values: object = None) -> None:
+        self.statements.append((statement, values))
+
+
+def test_a_seed_and_a_number_of_transactions_are_the_same_changes_again() -> None:
+    def statements(seed: int, *counts: int) -> list[object]:
+        recorder = Recorder()
+        workload = Workload(recorder, seed)
+        for count in counts:
+            workload.run_counted(count, 1e9)
+        assert recorder.statements.count(("COMMIT", None)) == sum(counts)
+        return recorder.statements
+
+    assert statements(7, 40) == statements(7, 13, 27)
+    assert statements(7, 40) != statements(8, 40)
 
 
 def test_what_a_daemon_stopped_and_did_not_begin_again() -> None:
