@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import click
 
 from secor.archive.rewrite.carrying_out import Outcome, Rewriter
-from secor.archive.rewrite.planning import Limits, Plan, Range
+from secor.archive.rewrite.planning import Limits, Plan, Range, plan_of
+from secor.cli.archive_erase import erase_command
 from secor.cli.archive_expire import expire_command
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import (
@@ -30,6 +32,7 @@ from secor.core.errors import ConfigurationError
 from secor.core.ports import ObjectStore
 from secor.core.text import how_many
 from secor.service.monitoring.last_run import LastRun
+from secor.wiring.archives import secret_of
 
 LINES = 20
 """Ranges printed for people; --json has all."""
@@ -37,10 +40,11 @@ LINES = 20
 
 @click.group(epilog="Example: secor archive compact backup.toml --dry-run")
 def command() -> None:
-    """Look after what is stored: join small objects, let the oldest go."""
+    """Look after what is stored: join small objects, let the oldest go, erase by key."""
 
 
 command.add_command(expire_command)
+command.add_command(erase_command)
 
 
 @dataclass(slots=True)
@@ -122,7 +126,8 @@ def compact_command(
         routes = earlier_routes(settings, store)
         for name in _topics(settings, store, topic):
             archive = archive_of(settings, name, store, routes)
-            rewriter = Rewriter(archive, name, workspace, limits)
+            join_small = partial(plan_of, name, limits=limits)
+            rewriter = Rewriter(archive, name, workspace, join_small, secret_of(settings))
             if dry_run:
                 result = _Compacted(name, plan=rewriter.planned())
             else:

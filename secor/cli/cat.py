@@ -24,6 +24,7 @@ from secor.core.errors import ConfigurationError, NotFound
 from secor.core.model import OffsetRange
 from secor.core.ports import ObjectStore
 from secor.formats import format_of_key
+from secor.wiring.archives import erasures_of
 
 BEYOND_ALL = 1 << 62
 
@@ -141,9 +142,12 @@ def _stored(
             click.echo(
                 f"no objects of {topic} in this range; secor ls lists what there is", err=True
             )
+        erasures = erasures_of(config, archive, topic)
         for archived in _may_hold(objects, shown.offsets.start):
+            erased = erasures.of_object(archived.name, None)
             for batch in archive.read(archived):
-                yield {"topic": topic, "partition": archived.name.partition}, batch
+                about = {"topic": topic, "partition": archived.name.partition}
+                yield about, erased.without(batch)
         return
     for key in what[1:]:
         with _object(store, key) as file:

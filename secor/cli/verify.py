@@ -37,6 +37,7 @@ from secor.config.model import Config
 from secor.core.errors import ConfigurationError, LedgerCorrupt
 from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
+from secor.wiring.archives import secret_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +247,7 @@ def _compared(
                 looked=watch.looked,
                 parsing=_parsing(config, topic),
                 inventories=evidence is not None,
+                secret=secret_of(config),
             )
             chosen = [number for number in numbers if not partitions or number in partitions]
             for report in verifier.verify(topic, chosen, reader.topic_id(topic)):

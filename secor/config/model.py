@@ -15,7 +15,7 @@ from secor.config.finalize import Finalize
 from secor.config.hudi import Hudi
 from secor.config.output import TYPED_FORMATS, Output, Policy, without_settings_of
 from secor.config.parser import Parser, check_together
-from secor.config.process import Limits, Local, Logs, Metrics
+from secor.config.process import Erase, Limits, Local, Logs, Metrics
 from secor.config.route_checks import (
     check_joined_fields,
     check_known_fields,
@@ -73,6 +73,7 @@ __all__ = [
     "Catalog",
     "Commit",
     "Config",
+    "Erase",
     "Finalize",
     "Gcs",
     "Group",
@@ -188,6 +189,7 @@ class Config(Section):
         " /healthz and /readyz.",
     )
     logs: Logs = Field(default_factory=Logs, description="Log messages on standard error.")
+    erase: Erase = Field(default_factory=Erase, description="Erased keys (docs/lifecycle.md).")
     tables: tuple[TableRoute, ...] = Field(
         default=(),
         description="Which messages go to which table. A message goes to every table whose"

@@ -1,4 +1,4 @@
-"""Sections of the configuration about one process: its limits, local files, metrics and logs."""
+"""Sections about one process: limits, local files, metrics, logs, the secret of erasures."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from secor.config.values import MIB, Maybe, Secret, Section, Size, fault
 
 SMALLEST_RECORD_BATCH, LARGEST_RECORD_BATCH = 16 * MIB, 1024 * MIB
 LEAST_MEMORY = 16 * MIB
+LEAST_SECRET = 16
+"""Characters: what anybody can guess, anybody can look keys up with."""
 
 
 def _enough_memory(value: int) -> int:
@@ -140,3 +142,21 @@ class Logs(Section):
         description='"json", "console", or "auto": console on a terminal, journal entries with'
         " fields if standard error is systemd's journal, else JSON.",
     )
+
+
+class Erase(Section):
+    """``[erase]``: what ``secor archive erase`` needs, and whoever reads what it has left."""
+
+    secret: Maybe[Secret] = Field(
+        default=None,
+        description="Secret with which the keys of erased messages are hashed, at least 16"
+        " characters, the same wherever this archive is read. Without it and with another one"
+        " nothing is erased, and an archive from which something was erased is not read.",
+        examples=["${ERASE_SECRET}"],
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.secret is not None and len(self.secret.get_secret_value()) < LEAST_SECRET:
+            raise fault(f"needs at least {LEAST_SECRET} characters: openssl rand -hex 32", "secret")
+        return self

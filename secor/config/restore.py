@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from secor.config.process import Logs, Metrics
+from secor.config.process import Erase, Logs, Metrics
 from secor.config.servers import Brokers
 from secor.config.stores import Store
 from secor.config.values import MIB, Duration, Expression, Maybe, Name, Names, Section, Size, fault
@@ -380,3 +380,4 @@ class RestoreConfig(Section):
         " /healthz and /readyz.",
     )
     logs: Logs = Field(default_factory=Logs, description="Log messages on standard error.")
+    erase: Erase = Field(default_factory=Erase, description="Erased keys (docs/lifecycle.md).")

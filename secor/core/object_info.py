@@ -21,7 +21,7 @@ class ObjectInfo:
     timestamps in milliseconds, None where no message had one.  ``group`` is told by a batch's
     last file alone, whose name has nothing of the settings that made it.  ``left_out`` of the
     ``records`` have no value and are not in the object; None where its format leaves none out, or
-    its writer did not count them.
+    its writer did not count them.  What the lists up to number ``erasures`` name was taken out.
     """
 
     topic_partition: TopicPartition
@@ -35,6 +35,7 @@ class ObjectInfo:
     greatest_timestamp: int | None = None
     group: str | None = None
     left_out: int | None = None
+    erasures: int | None = None
 
     def metadata(self) -> dict[str, str]:
         """Return it as user metadata: ASCII names and values."""
@@ -44,6 +45,7 @@ class ObjectInfo:
             "greatest-timestamp": self.greatest_timestamp,
             "group": self.group,
             "left-out": self.left_out,
+            "erasures": self.erasures,
         }
         return {
             "topic": self.topic_partition.topic,
@@ -83,6 +85,7 @@ class ObjectInfo:
                 greatest_timestamp=optional("greatest-timestamp"),
                 group=metadata.get("group"),
                 left_out=optional("left-out"),
+                erasures=optional("erasures"),
             )
         except KeyError as error:
             raise CorruptFile(

@@ -51,6 +51,27 @@ def join(inputs: Inputs, extension: str, sink: Sink, seed: bytes) -> None:
     JOINED[extension](inputs, sink, seed)
 
 
+Change = Callable[[pa.RecordBatch], pa.RecordBatch]
+"""Gives what is left of messages in ``SCHEMA``."""
+
+
+def write_changed(inputs: Inputs, extension: str, sink: Sink, seed: bytes, change: Change) -> None:
+    """Write what ``change`` leaves of the files' messages as one file, under the first's settings.
+
+    Raises as ``join``; ``ConfigurationError`` also for files that do not hold whole messages.
+    """
+    log_format: LogFormat | None = None
+    if extension == ".seq":
+        log_format = _sequencefile_format(inputs)
+    elif extension == ".parquet":
+        log_format = _parquet_of_messages(inputs)
+    if log_format is None:
+        raise ConfigurationError(
+            f"{inputs.keys[0]}: files of this format do not hold whole messages"
+        )
+    _messages(log_format, inputs, sink, seed, change)
+
+
 def _lines(codec: str) -> Callable[[Inputs, Sink, bytes], None]:
     def joined(inputs: Inputs, sink: Sink, seed: bytes) -> None:
         from secor.formats.streams import BLOCK, Decompressing, compressing
@@ -67,37 +88,69 @@ def _lines(codec: str) -> Callable[[Inputs, Sink, bytes], None]:
 
 
 def _sequencefiles(inputs: Inputs, sink: Sink, seed: bytes) -> None:
+    _messages(_sequencefile_format(inputs), inputs, sink, seed)
+
+
+def _sequencefile_format(inputs: Inputs) -> LogFormat:
     from secor.formats.sequencefile import SequenceFileFormat
 
     with inputs.open(inputs.keys[0]) as first:
-        log_format = SequenceFileFormat.of_file(first, inputs.keys[0])
-    _messages(log_format, inputs, sink, seed)
+        return SequenceFileFormat.of_file(first, inputs.keys[0])
 
 
-def _messages(log_format: LogFormat, inputs: Inputs, sink: Sink, seed: bytes) -> None:
+def _messages(
+    log_format: LogFormat,
+    inputs: Inputs,
+    sink: Sink,
+    seed: bytes,
+    change: Change = lambda records: records,
+) -> None:
     writer: FileWriter = log_format.create(sink, seed)
     for key, file in inputs.each():
         for records in log_format.read(file, key):
-            writer.append(records)
+            writer.append(change(records))
     writer.close()
+
+
+def _parquet_of_messages(inputs: Inputs) -> LogFormat | None:
+    """Return the format of Parquet files with whole messages; None for others."""
+    from pyarrow import parquet as pq
+
+    from secor.formats.parquet import ParquetFormat, holds_messages
+
+    key = inputs.keys[0]
+    with inputs.open(key) as first, _whole(key):
+        whole = holds_messages(pq.ParquetFile(first).schema_arrow)
+    return ParquetFormat(_parquet_codec(inputs)) if whole else None
+
+
+def _parquet_codec(inputs: Inputs) -> str:
+    """Return the codec of the first file that has rows: one without them does not tell."""
+    from pyarrow import parquet as pq
+
+    for key, file in inputs.each():
+        with _whole(key):
+            metadata = pq.ParquetFile(file).metadata
+            if metadata.num_row_groups:
+                codec: str = metadata.row_group(0).column(0).compression.lower()
+                return "none" if codec == "uncompressed" else codec
+    return "zstd"
 
 
 def _parquet(inputs: Inputs, sink: Sink, seed: bytes) -> None:
     from pyarrow import parquet as pq
 
-    from secor.formats.parquet import ParquetFormat, holds_messages
     from secor.formats.typed.parquet import MARK, File, TypedParquetFormat
 
     key = inputs.keys[0]
     with inputs.open(key) as first, _whole(key):
-        parquet = pq.ParquetFile(first)
-        schema = parquet.schema_arrow
-        codec = parquet.metadata.row_group(0).column(0).compression.lower()
-    codec = "none" if codec == "uncompressed" else codec
+        schema = pq.ParquetFile(first).schema_arrow
     mark = (schema.metadata or {}).get(MARK)
-    if mark is None and holds_messages(schema):
-        _messages(ParquetFormat(codec), inputs, sink, seed)
+    whole = _parquet_of_messages(inputs) if mark is None else None
+    if whole is not None:
+        _messages(whole, inputs, sink, seed)
         return
+    codec = _parquet_codec(inputs)
     columns = tuple(json.loads(mark)["metadata_columns"]) if mark is not None else ()
     typed = TypedParquetFormat(codec, metadata_columns=columns)
 

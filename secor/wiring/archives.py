@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from types import MappingProxyType
 
+from secor.archive.erasures import Erasures, Secret, read_erasures
 from secor.archive.objects import Archive
 from secor.config.model import Config
+from secor.config.restore import RestoreConfig
 from secor.core.ports import ObjectStore
 from secor.formats import format_of_key
 
@@ -54,3 +56,17 @@ def archive_of(
         formats=formats,
         targets=(*config.for_topic(topic).parser.targets, *sorted(routes.get(topic, ()))),
     )
+
+
+def erasures_of(config: Config | RestoreConfig, archive: Archive, topic: str) -> Erasures:
+    """Return what was erased from a topic's archive.
+
+    Raises ``ConfigurationError`` where something was, and the secret is absent or another.
+    """
+    return read_erasures(archive.store, archive.root(topic), secret_of(config)).require()
+
+
+def secret_of(config: Config | RestoreConfig) -> Secret | None:
+    """Return the secret with which erased keys are looked up; None where none is set."""
+    secret = config.erase.secret
+    return None if secret is None else Secret(secret.get_secret_value().encode())

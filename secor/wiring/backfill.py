@@ -25,7 +25,7 @@ from secor.config.model import Config
 from secor.core.clock import SystemClock
 from secor.core.errors import OutcomeUnknown, Unavailable
 from secor.core.retry import retry
-from secor.wiring.archives import archive_of
+from secor.wiring.archives import archive_of, erasures_of
 from secor.wiring.clients import open_store
 from secor.wiring.plans import plan_for
 
@@ -92,9 +92,11 @@ def open_job(setting: Setting) -> Iterator[Job]:
     ):
         kept = KeptSchema.parse(plan.schema, f"the schema in backfill {plan.id}")
         topic_plan = plan_for(setting.partition, plan.topic, kept=kept)
+        backup = archive_of(setting.backup, plan.topic, source)
         yield Job(
             plan=plan,
-            backup=archive_of(setting.backup, plan.topic, source),
+            backup=backup,
+            erasures=erasures_of(setting.backup, backup, plan.topic),
             archive=archive_of(setting.partition, plan.topic, target),
             topic_plan=replace(topic_plan, generation=plan.generation),
             workspace=workspace,

@@ -26,6 +26,7 @@ from secor.restore.sources.confluent import ConfluentLayout
 from secor.restore.sources.foreign import ForeignLayout, ForeignSource
 from secor.restore.sources.json_lines import JsonLinesSource
 from secor.restore.sources.lenses import LensesLayout
+from secor.wiring.archives import secret_of
 
 
 def spec_of(config: RestoreConfig) -> JobSpec:
@@ -160,6 +161,7 @@ def source_of(config: RestoreConfig, store: ObjectStore) -> RestoreSource:
         lossy=source.lossy,
         holes=source.holes,
         generations=source.generations or None,
+        secret=secret_of(config),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from secor.archive.backfill.model import (
@@ -24,6 +24,7 @@ from secor.archive.backfill.model import (
 )
 from secor.archive.backfill.paths import MARK, Places
 from secor.archive.derived_objects import put_derived
+from secor.archive.erasures import NO_ERASURES, Erasures
 from secor.archive.objects import Archive, reading_ahead
 from secor.batch.archived_batch import ArchivedBatchWriter, QuarantiningParser
 from secor.batch.batch import Batch
@@ -42,7 +43,8 @@ from secor.parsing.parts import quarantine_part
 class Job:
     """What every batch of a backfill needs.
 
-    ``topic_plan`` has the new generation; ``archive`` is the partition group's.
+    ``topic_plan`` has the new generation; ``archive`` is the partition group's; ``erasures`` are
+    the backup's.
     """
 
     plan: PlanHead
@@ -51,6 +53,7 @@ class Job:
     topic_plan: TopicPlan
     workspace: Workspace
     clock: Clock
+    erasures: Erasures = NO_ERASURES
 
     def __post_init__(self) -> None:
         if self.topic_plan.fingerprint != self.plan.fingerprint:
@@ -110,7 +113,7 @@ def parsed(job: Job, batch: PlannedBatch) -> Iterator[tuple[SealedBatch, int]]:
 
     sealed, read = ArchivedBatchWriter(
         job.topic_plan,
-        partial(chunks, job.backup, topic_partition, batch),
+        partial(chunks, job, batch),
         begin,
         batch.end,
         quarantine_part,
@@ -123,16 +126,17 @@ def parsed(job: Job, batch: PlannedBatch) -> Iterator[tuple[SealedBatch, int]]:
         sealed.delete()
 
 
-def chunks(
-    backup: Archive, topic_partition: TopicPartition, batch: PlannedBatch
-) -> Iterator[Chunk]:
+def chunks(job: Job, batch: PlannedBatch) -> Iterator[Chunk]:
     """Give a batch's messages from the backup, as the daemon had them from Kafka.
 
-    Raises ``CorruptFile``, ``NotFound`` naming the object.
+    Those that are erased are left out.  Raises ``CorruptFile``, ``NotFound`` naming the object.
     """
-    with reading_ahead(backup, {part.key: part.size for part in batch.inputs}) as ahead:
+    topic_partition = job.plan.topic_partition(batch)
+    erased = job.erasures.of(batch.partition, None, batch.topic_id)
+    with reading_ahead(job.backup, {part.key: part.size for part in batch.inputs}) as ahead:
         for segment in batch.inputs:
-            yield from _segment(ahead, topic_partition, segment)
+            for chunk in _segment(ahead, topic_partition, segment):
+                yield replace(chunk, records=erased.without(chunk.records)) if erased else chunk
 
 
 def _segment(backup: Archive, topic_partition: TopicPartition, segment: Segment) -> Iterator[Chunk]:

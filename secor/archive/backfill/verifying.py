@@ -102,7 +102,7 @@ def _expected(
     reasons = dict.fromkeys(receipt.unwritable, UNWRITABLE)
     parser = QuarantiningParser(job.topic_plan.parser, reasons, quarantine_part)
     by_directory: dict[str, list[Offsets]] = {}
-    for chunk in chunks(job.backup, job.plan.topic_partition(batch), batch):
+    for chunk in chunks(job, batch):
         report.compared += chunk.records.num_rows
         for part in parser.split(chunk):
             root = job.topic_plan.stream(part.stream).root

@@ -12,14 +12,23 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import msgspec
 import pyarrow as pa
 
 from secor.archive.backfill.paths import MARK
 from secor.archive.backfill.run_journal import BEGUN, CLEANED, DONE, ROLLBACK
+from secor.archive.erasures import (
+    NO_ERASURES,
+    Erasures,
+    LogErasures,
+    Secret,
+    list_key,
+    read_erasures,
+)
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead
-from secor.archive.rewrite.planning import VERSION, Limits, NewObject, Plan, Range, plan_of
+from secor.archive.rewrite.planning import ERASING_VERSION, VERSION, NewObject, Plan, Range
 from secor.batch.local_file import LocalFile
 from secor.batch.workspace import Workspace
 from secor.core.errors import (
@@ -30,13 +39,16 @@ from secor.core.errors import (
     ObjectConflict,
 )
 from secor.core.naming import rewrites_root
+from secor.core.object_info import ObjectInfo
 from secor.core.small_objects import put_bytes, read_bytes, without_sha256
-from secor.formats.joining import Inputs, differ, join
+from secor.formats.joining import Inputs, differ, join, write_changed
 
 _JOURNAL = re.compile(r"([^/]+)/_journal/([^/]+)\.json")
 _NUMBER = re.compile(r"([0-9]{8})\.(json|done)")
 
 LISTED_AGAIN = 5
+
+Looked = TypeVar("Looked")
 
 Progress = Callable[[int], None]
 """Told how many bytes of inputs were just replaced."""
@@ -63,14 +75,22 @@ class _Faster(Exception):
     """Another run has done all of this plan."""
 
 
+Choose = Callable[[list[ArchivedObject], list[ArchivedObject]], Plan]
+"""Makes a plan of a topic's described objects, and of those in its quarantine."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rewriter:
-    """Joins the objects of one topic; any number of them may work at the same time."""
+    """Rewrites objects of one topic; any number of them may work at the same time.
+
+    ``secret`` is what a plan that erases needs, whoever has made it.
+    """
 
     archive: Archive
     topic: str
     workspace: Workspace
-    limits: Limits
+    choose: Choose
+    secret: Secret | None = None
     progress: Progress = lambda _: None
 
     def planned(self) -> Plan:
@@ -99,7 +119,10 @@ class Rewriter:
                 return outcomes
 
     def _next(self) -> tuple[int, Plan, bool]:
-        """Return number and plan, and whether it stands in the store."""
+        """Return number and plan, and whether it is in the store."""
+        return again_where_objects_go(self._look)
+
+    def _look(self) -> tuple[int, Plan, bool]:
         kinds: dict[int, set[str]] = {}
         root = self._root()
         for stored in self.archive.store.list(f"{root}/"):
@@ -109,10 +132,10 @@ class Rewriter:
         newest = max(kinds, default=0)
         if newest and "done" not in kinds[newest]:
             return newest, self._read(newest), True
-        everything = self._everything()
+        everything = list(self.archive.everything(self.topic))
         waiting = [archived for archived in everything if self.archive.in_quarantine(archived)]
         objects = [archived for archived in everything if not self.archive.in_quarantine(archived)]
-        plan = plan_of(self.topic, objects, waiting, self.limits)
+        plan = self.choose(objects, waiting)
         return newest + 1, self._without_backfilled(plan), False
 
     def _without_backfilled(self, plan: Plan) -> Plan:
@@ -142,18 +165,12 @@ class Rewriter:
         heads = (self.archive.store.head(key) for key in part.inputs)
         return any((stored.metadata or {}).get(MARK) in backfills for stored in heads)
 
-    def _everything(self) -> list[ArchivedObject]:
-        """Return all objects; lists again where another run deletes some meanwhile."""
-        for _ in range(LISTED_AGAIN):
-            with suppress(NotFound):
-                return list(self.archive.everything(self.topic))
-        return list(self.archive.everything(self.topic))
-
     def _carried_out(self, number: int, plan: Plan) -> Outcome:
         outcome = Outcome(plan)
+        erasures = self._erasures(plan)
         for part in plan.ranges:
             try:
-                self._rewrite(number, part)
+                self._rewrite(number, part, erasures)
             except _Faster:
                 break
             except (CorruptFile, ConfigurationError) as error:
@@ -164,8 +181,22 @@ class Rewriter:
         put_bytes(self.archive.store, self._key(number, "done"), b"")
         return outcome
 
-    def _rewrite(self, number: int, part: Range) -> None:
-        self._put_all(number, [new for new in part.objects if not self._is_there(new)])
+    def _erasures(self, plan: Plan) -> Erasures:
+        """Return the lists that a plan erases by.
+
+        Raises ``ConfigurationError`` without it, or without its secret.
+        """
+        if plan.erasure is None:
+            return NO_ERASURES
+        known = read_erasures(self.archive.store, self.archive.root(self.topic), self.secret)
+        if plan.erasure not in known.lists:
+            key = list_key(known.root, plan.erasure)
+            raise ConfigurationError(f"{key}: is gone, and what was to be erased is not known")
+        return known.upto(plan.erasure).require()
+
+    def _rewrite(self, number: int, part: Range, erasures: Erasures) -> None:
+        new_objects = [new for new in part.objects if not self._is_there(new)]
+        self._put_all(number, new_objects, erasures)
         # From the last put on, readers read the new objects.  The old ones go only after a look at
         # what the store has of all of them: also of those that another run has put.
         missing = [new.key for new in part.objects if not self._is_there(new)]
@@ -174,14 +205,14 @@ class Rewriter:
         for key in part.inputs:
             self.archive.store.delete(key)
 
-    def _put_all(self, number: int, objects: Sequence[NewObject]) -> None:
+    def _put_all(self, number: int, objects: Sequence[NewObject], erasures: Erasures) -> None:
         """Make all objects of a range, and then put them: where one cannot be, none is."""
         made: list[tuple[NewObject, LocalFile]] = []
         try:
             for new in objects:
                 local = self.workspace.create()
                 made.append((new, local))
-                self._make(new, local)
+                self._make(new, local, _left_out(erasures, new))
             for new, local in made:
                 self._put(new, local)
         except NotFound as error:
@@ -210,12 +241,15 @@ class Rewriter:
             )
         return True
 
-    def _make(self, new: NewObject, local: LocalFile) -> None:
+    def _make(self, new: NewObject, local: LocalFile, erased: LogErasures | None) -> None:
         with reading_ahead(self.archive, new.inputs) as ahead:
             inputs = Inputs(tuple(new.inputs), ahead.store.open)
-            join(inputs, new.extension, local, new.key.encode())
+            if erased is None:
+                join(inputs, new.extension, local, new.key.encode())
+            else:
+                write_changed(inputs, new.extension, local, new.key.encode(), erased.without)
         local.finish()
-        self._compare(new, local)
+        self._compare(new, local, erased)
 
     def _put(self, new: NewObject, local: LocalFile) -> None:
         try:
@@ -223,8 +257,11 @@ class Rewriter:
         except AlreadyExists:
             self._is_there(new)
 
-    def _compare(self, new: NewObject, local: LocalFile) -> None:
-        """Read what was written and compare it with the old objects, message by message."""
+    def _compare(self, new: NewObject, local: LocalFile, erased: LogErasures | None) -> None:
+        """Read what was written and compare it with the old objects, message by message.
+
+        Where some are ``erased``, none of these may be in it, and all others must.
+        """
         rows = 0
 
         def written() -> Iterator[pa.RecordBatch]:
@@ -234,7 +271,10 @@ class Rewriter:
                     rows += batch.num_rows
                     yield batch
 
-        first = differ(self._old(new), written())
+        old = self._old(new)
+        if erased is not None:
+            old = map(erased.without, old)
+        first = differ(old, written())
         if first is not None:
             raise CorruptFile(f"{new.key}: message {first} is not that of the objects it joins")
         # A line of text need not be a message.
@@ -260,8 +300,8 @@ class Rewriter:
         try:
             plan = msgspec.json.decode(data or b"", type=Plan)
         except msgspec.DecodeError as error:
-            raise ConfigurationError(f"{key}: is no plan of a compaction ({error})") from error
-        if plan.version != VERSION:
+            raise ConfigurationError(f"{key}: is no plan of a rewrite ({error})") from error
+        if plan.version != (VERSION if plan.erasure is None else ERASING_VERSION):
             raise ConfigurationError(
                 f"{key}: a plan of version {plan.version}: finish it with the version of Secor that"
                 " made it"
@@ -273,6 +313,25 @@ class Rewriter:
 
     def _key(self, number: int, kind: str) -> str:
         return f"{self._root()}/{number:08d}.{kind}"
+
+
+def again_where_objects_go(look: Callable[[], Looked]) -> Looked:
+    """Return what a look at the objects gives; look again where another run deletes some.
+
+    Raises ``NotFound`` if that never ends.
+    """
+    for _ in range(LISTED_AGAIN):
+        with suppress(NotFound):
+            return look()
+    return look()
+
+
+def _left_out(erasures: Erasures, new: NewObject) -> LogErasures | None:
+    """Return what is not taken over into a new object; None where all is."""
+    if not erasures:
+        return None
+    info = ObjectInfo.of(new.metadata, new.key)
+    return erasures.of(info.topic_partition.partition, info.generation, info.topic_id)
 
 
 def _encoded(plan: Plan) -> bytes:

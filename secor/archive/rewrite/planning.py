@@ -12,6 +12,8 @@ from secor.core.object_info import ObjectInfo
 from secor.formats.joining import JOINED
 
 VERSION = 1
+ERASING_VERSION = 2
+"""Of plans that leave messages out: who knows version 1 alone would join them."""
 PLACES_TOGETHER = 4
 """A range has at most so many times the target size, whatever output partitions it has: whoever
 reads it by offset may have all of it in memory."""
@@ -56,11 +58,12 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to join of a topic."""
+    """What to join of a topic; with ``erasure`` also what to leave out: the number of a list."""
 
     topic: str
     ranges: tuple[Range, ...]
     version: int = VERSION
+    erasure: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +75,18 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
-    """The objects of one batch; ``fixed`` says why it stays as it is, if it does."""
+class StoredBatch:
+    """The objects of one batch; ``fixed`` tells that it stays as it is.
+
+    One that ``overlaps`` another is not to be rewritten: a rewritten range takes the place of all
+    that begins in it.
+    """
 
     generation: int
     range: OffsetRange
     objects: tuple[ArchivedObject, ...]
     fixed: bool = False
+    overlaps: bool = False
 
     @property
     def first(self) -> ObjectInfo:
@@ -115,9 +123,7 @@ def plan_of(
     return Plan(topic, tuple(ranges))
 
 
-def _batches(
-    objects: Sequence[ArchivedObject], waiting: Sequence[OffsetRange], limits: Limits
-) -> list[_Batch]:
+def batches_of(objects: Iterable[ArchivedObject]) -> list[StoredBatch]:
     """Return a partition's batches in the order of offsets."""
     by_range: defaultdict[tuple[int, int, int], list[ArchivedObject]] = defaultdict(list)
     for archived in objects:
@@ -125,33 +131,41 @@ def _batches(
         # One that tells no range has at least one message, and may have all that follow.
         end = archived.info.batch.end if archived.info else start + 1
         by_range[start, end, archived.name.generation].append(archived)
-    batches = [
-        _Batch(generation, OffsetRange(start, end), tuple(of_batch))
-        for (start, end, generation), of_batch in sorted(by_range.items())
-    ]
-    newest = {batch.generation: batch.range for batch in batches}
     reached = -1
-    result: list[_Batch] = []
-    for batch in batches:
-        overlaps = batch.range.start < reached
+    result: list[StoredBatch] = []
+    for (start, end, generation), of_batch in sorted(by_range.items()):
+        overlaps = start < reached
         if overlaps and result:
-            result[-1] = replace(result[-1], fixed=True)
-        fixed = (
-            overlaps
+            result[-1] = replace(result[-1], overlaps=True)
+        batch = OffsetRange(start, end)
+        result.append(StoredBatch(generation, batch, tuple(of_batch), overlaps=overlaps))
+        reached = max(reached, end)
+    return result
+
+
+def _batches(
+    objects: Sequence[ArchivedObject], waiting: Sequence[OffsetRange], limits: Limits
+) -> list[StoredBatch]:
+    """Return a partition's batches in the order of offsets, with what stays as it is."""
+    batches = batches_of(objects)
+    newest = {batch.generation: batch.range for batch in batches}
+    return [
+        replace(
+            batch,
+            fixed=batch.overlaps
             or batch.range == newest[batch.generation]
             or any(_meet(batch.range, bad) for bad in waiting)
-            or not _may_be_joined(batch, limits)
+            or not _may_be_joined(batch, limits),
         )
-        result.append(replace(batch, fixed=fixed))
-        reached = max(reached, batch.range.end)
-    return result
+        for batch in batches
+    ]
 
 
 def _meet(first: OffsetRange, second: OffsetRange) -> bool:
     return first.start < second.end and second.start < first.end
 
 
-def _may_be_joined(batch: _Batch, limits: Limits) -> bool:
+def _may_be_joined(batch: StoredBatch, limits: Limits) -> bool:
     places = {archived.name.place for archived in batch.objects}
     return len(places) == len(batch.objects) and all(
         archived.info is not None
@@ -166,9 +180,9 @@ def _may_be_joined(batch: _Batch, limits: Limits) -> bool:
     )
 
 
-def _runs(batches: Sequence[_Batch], limits: Limits) -> Iterator[list[_Batch]]:
+def _runs(batches: Sequence[StoredBatch], limits: Limits) -> Iterator[list[StoredBatch]]:
     """Give batches to join, whose objects become fewer by a third at least."""
-    run: list[_Batch] = []
+    run: list[StoredBatch] = []
     sizes: defaultdict[tuple[str, str], int] = defaultdict(int)
     for batch in batches:
         last = run[-1] if run else None
@@ -188,7 +202,7 @@ def _runs(batches: Sequence[_Batch], limits: Limits) -> Iterator[list[_Batch]]:
     yield from _worth(run)
 
 
-def _follows(last: _Batch, batch: _Batch) -> bool:
+def _follows(last: StoredBatch, batch: StoredBatch) -> bool:
     alike = [
         (it.generation, it.first.fingerprint, it.first.topic_id, it.objects[0].name.extension)
         for it in (last, batch)
@@ -196,7 +210,7 @@ def _follows(last: _Batch, batch: _Batch) -> bool:
     return last.range.end == batch.range.start and alike[0] == alike[1]
 
 
-def _worth(run: list[_Batch]) -> Iterator[list[_Batch]]:
+def _worth(run: list[StoredBatch]) -> Iterator[list[StoredBatch]]:
     """Give a run without the batches at its ends that have little in common with the others.
 
     Else what was joined yesterday, hour by hour, would be written again today; and a large one
@@ -211,20 +225,20 @@ def _worth(run: list[_Batch]) -> Iterator[list[_Batch]]:
         yield run
 
 
-def _belongs(batch: _Batch, others: Sequence[_Batch]) -> bool:
+def _belongs(batch: StoredBatch, others: Sequence[StoredBatch]) -> bool:
     shares = 2 * len(_places([batch]) & _places(others)) >= len(batch.objects)
     return shares and _size([batch]) <= MOST_OF_ONE * _size(others)
 
 
-def _size(batches: Sequence[_Batch]) -> int:
+def _size(batches: Sequence[StoredBatch]) -> int:
     return sum(archived.size for batch in batches for archived in batch.objects)
 
 
-def _places(batches: Sequence[_Batch]) -> set[tuple[str, str]]:
+def _places(batches: Sequence[StoredBatch]) -> set[tuple[str, str]]:
     return {archived.name.place for batch in batches for archived in batch.objects}
 
 
-def _range(partition: int, batches: Sequence[_Batch]) -> Range:
+def _range(partition: int, batches: Sequence[StoredBatch]) -> Range:
     start, end = batches[0].range.start, batches[-1].range.end
     by_place: defaultdict[tuple[str, str], list[ArchivedObject]] = defaultdict(list)
     for batch in batches:
@@ -253,6 +267,7 @@ def _new_object(inputs: Sequence[ArchivedObject], batch: OffsetRange, rewrite: i
         least_timestamp=min(least, default=None),
         greatest_timestamp=max(greatest, default=None),
         left_out=sum(known) if len(known) == len(left_out) else None,
+        erasures=min(info.erasures or 0 for info in infos) or None,
     )
     return NewObject(
         key=name.key,

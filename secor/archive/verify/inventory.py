@@ -26,6 +26,8 @@ class Cause(StrEnum):
     """The log has a message there, of a transaction that was aborted."""
     FILTERED = "filtered"
     """The configuration leaves the message out."""
+    ERASED = "erased"
+    """``secor archive erase`` has taken the message out."""
     UNSEEN = "unseen"
     """In the range of an object; the log no longer has it, or was not read."""
     UNCOVERED = "uncovered"
@@ -78,10 +80,12 @@ class Inventory:
         stored: np.ndarray,
         logged: np.ndarray | None = None,
         filtered: np.ndarray = _NONE,
+        erased: np.ndarray = _NONE,
     ) -> None:
         """Take the stored offsets of the window that ends at ``end``, sorted, each once.
 
-        ``logged`` are those of the log, with the ``filtered`` ones; None where it was not read.
+        ``logged`` are those of the log, with the ``filtered`` and the ``erased`` ones; None where
+        it was not read.
         """
         self.messages += len(stored)
         present = stored if logged is None else np.union1d(stored, logged)
@@ -90,8 +94,9 @@ class Inventory:
                 self._unlogged(start, hole_end)
             else:
                 self._add(Cause.COMPACTED, start, hole_end)
-        for offset in filtered.tolist():
-            self._add(Cause.FILTERED, offset, next_offset(offset))
+        for cause, offsets in ((Cause.FILTERED, filtered), (Cause.ERASED, erased)):
+            for offset in offsets.tolist():
+                self._add(cause, offset, next_offset(offset))
         self.end = max(self.end, end)
 
     def unknown(self, end: int, messages: int) -> None:

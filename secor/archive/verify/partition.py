@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from secor.archive.erasures import NOTHING_ERASED, LogErasures, as_tombstones
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.verify.compare import Rows, combine, differing, offsets_of
 from secor.archive.verify.inventory import Inventory
@@ -50,10 +51,15 @@ class PartitionCheck:
         progress: Callable[[TopicPartition, int], None] | None = None,
         parsing: Parsing | None = None,
         inventory: Inventory | None = None,
+        erased: LogErasures = NOTHING_ERASED,
     ) -> None:
-        """``parsing`` is for groups that parse; ``inventory`` is taken on the way, if wanted."""
+        """``parsing`` is for groups that parse; ``inventory`` is taken on the way, if wanted.
+
+        What is ``erased`` must not be in an object, and need not.
+        """
         self.report = PartitionReport(topic_partition, objects=len(objects), inventory=inventory)
         self._parsing = parsing
+        self._erased = erased
         self._archive = archive
         self._log = log
         self._bounds = bounds
@@ -117,6 +123,7 @@ class PartitionCheck:
         for rows in self._merge.windows(start):
             combined = combine(rows)
             self._twice(combined.twice, rows)
+            self._back_again(combined.records, rows)
             self.report.below_log += len(combined.offsets)
             if inventory is not None and not has_texts and len(combined.offsets):
                 inventory.window(next_offset(int(combined.offsets[-1])), combined.offsets)
@@ -143,10 +150,12 @@ class PartitionCheck:
         rows += self._text_rows(log, end, rows)
         stored = combine(rows)
         self._twice(stored.twice, rows)
+        self._back_again(stored.records, rows)
         self.report.superseded += stored.superseded
+        filtered = np.setdiff1d(logged, offsets_of(log), assume_unique=True)
+        log, erased = self._without_erased(log, stored.offsets)
         if self.report.inventory is not None:
-            filtered = np.setdiff1d(logged, offsets_of(log), assume_unique=True)
-            self.report.inventory.window(end, stored.offsets, logged, filtered)
+            self.report.inventory.window(end, stored.offsets, logged, filtered, erased)
         offsets, records, lossy = stored.offsets, stored.records, stored.values_only
         bare = stored.offsets_only
         wanted = offsets_of(log)
@@ -165,7 +174,37 @@ class PartitionCheck:
             log, records = log.filter(whole), records.filter(whole)
             wanted, lossy = wanted[~bare], lossy[~bare]
         wrong = differing(log, records, lossy)
+        if self._erased and len(wrong):
+            wrong = wrong[self._not_emptied(log.take(wrong), records.take(wrong), lossy[wrong])]
         self.report.note(Kind.DIFFERENT, wanted[wrong], key=_only_key(rows))
+
+    def _without_erased(
+        self, log: pa.RecordBatch, stored: np.ndarray
+    ) -> tuple[pa.RecordBatch, np.ndarray]:
+        """Take out what no object has and a list of erased keys names; give its offsets, too."""
+        if not self._erased or not log.num_rows:
+            return log, _NO_OFFSETS
+        gone, _ = self._erased.erased(log)
+        gone &= ~np.isin(offsets_of(log), stored, assume_unique=True)
+        self.report.erased += int(gone.sum())
+        return log.filter(pa.array(~gone)), offsets_of(log)[gone]
+
+    def _not_emptied(
+        self, log: pa.RecordBatch, stored: pa.RecordBatch, lossy: np.ndarray
+    ) -> np.ndarray:
+        """Return the rows that differ also from the tombstones that erased ones became."""
+        _, emptied = self._erased.erased(log)
+        wrong = differing(as_tombstones(log, emptied), stored, lossy)
+        self.report.erased += log.num_rows - len(wrong)
+        return wrong
+
+    def _back_again(self, stored: pa.RecordBatch, rows: Sequence[Rows]) -> None:
+        """Note stored messages that are erased: somebody has brought an object back."""
+        if self._erased and stored.num_rows:
+            gone, emptied = self._erased.erased(stored)
+            again = gone | (emptied & stored.column("value").is_valid().to_numpy(False))
+            text = "erased, and there again: see secor archive erase"
+            self.report.note(Kind.EXTRA, offsets_of(stored)[again], key=_only_key(rows), text=text)
 
     def _without_filtered(self, log: pa.RecordBatch, rows: Sequence[Rows]) -> pa.RecordBatch:
         """Take out what no object records by its offset and the parser leaves out."""

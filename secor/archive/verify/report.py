@@ -31,6 +31,7 @@ _REMARKS = (
     ("values_only", "was", "were", "compared by payload only: nothing else is in the objects"),
     ("quarantined", "is", "are", "in quarantine; see secor quarantine ls"),
     ("filtered", "is", "are", "left out by the present configuration, so in no object"),
+    ("erased", "was", "were", "erased, as the archive's lists of erased keys say"),
     ("by_offset", "was", "were", "compared by offset only: the objects have decoded fields"),
     ("counted", "was", "were", _COUNTED),
     ("superseded", "has", "have", "a newer generation, which was compared"),
@@ -88,7 +89,8 @@ class PartitionReport:
     written by Secor in Python), ``offsets_only`` those whose object has decoded fields and
     the offset, ``counted`` those whose object has decoded fields only, so that no more than
     their number was compared; ``filtered`` messages that the parser leaves out on purpose,
-    ``quarantined`` messages in quarantine; ``below_log`` messages older than the log's start,
+    ``erased`` those that a list of erased keys names; ``quarantined`` messages in quarantine;
+    ``below_log`` messages older than the log's start,
     ``unlogged`` messages that the log has deleted since, ``superseded`` messages of an
     older generation than the one compared, ``in_progress`` messages of an open intent;
     ``behind`` offsets of the log that are not committed, ``withheld`` those behind an open
@@ -102,6 +104,7 @@ class PartitionReport:
     offsets_only: int = 0
     counted: int = 0
     filtered: int = 0
+    erased: int = 0
     quarantined: int = 0
     below_log: int = 0
     unlogged: int = 0
@@ -158,6 +161,7 @@ class PartitionReport:
             "offsets_only": self.by_offset,
             "counted": self.counted,
             "filtered": self.filtered,
+            "erased": self.erased,
             "quarantined": self.quarantined,
             "below_log": self.below_log,
             "unlogged": self.unlogged,
@@ -210,7 +214,7 @@ class Report:
     @property
     def nothing(self) -> str | None:
         """Why nothing was compared; None where something was, or something is wrong."""
-        seen = sum(it.compared + it.filtered + it.quarantined for it in self.partitions)
+        seen = sum(it.compared + it.filtered + it.erased + it.quarantined for it in self.partitions)
         if seen or self.counts.total():
             return None
         if not self.with_topic:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from secor.archive.beginning import Beginnings
+from secor.archive.erasures import LogErasures, Secret, read_erasures
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead
 from secor.archive.quarantine.listing import begun, marker_key, markers
 from secor.archive.verify.inventory import Inventory
@@ -33,6 +34,7 @@ LOOKED = 100
 class Verifier:
     """Compares the archive with the log, for what the ledger calls committed.
 
+    ``secret`` is that of the lists of erased keys, which explain what is not there any more.
     ``generations`` limits the objects looked at; without it all are, and of an offset in
     several generations the newest counts.  ``start`` is the first offset to compare; None
     is the log's start, or with ``from_first_object`` where the archive begins, for groups
@@ -49,6 +51,7 @@ class Verifier:
     looked: Looked | None = None
     parsing: Parsing | None = None
     inventories: bool = False
+    secret: Secret | None = None
 
     def verify(
         self, topic: str, partitions: Iterable[int], topic_id: str | None = None
@@ -66,6 +69,8 @@ class Verifier:
         before = {number: self._entry(TopicPartition(topic, number), faults) for number in wanted}
         objects = self._objects(topic)
         beginnings = self.archive.beginnings(topic)
+        root = self.archive.root(topic)
+        erasures = read_erasures(self.archive.store, root, self.secret).require()
         for number in sorted(wanted | objects.keys()):
             topic_partition = TopicPartition(topic, number)
             after = self._entry(topic_partition, faults)
@@ -79,7 +84,12 @@ class Verifier:
                 self.archive, {archived.key: archived.size for archived in ordered}
             ) as archive:
                 report = replace(self, archive=archive)._verify(
-                    topic_partition, entry, after, ordered, begins
+                    topic_partition,
+                    entry,
+                    after,
+                    ordered,
+                    begins,
+                    erasures.of(number, None, after.topic_id),
                 )
             if begins:
                 report.notes.append(
@@ -118,6 +128,7 @@ class Verifier:
         after: Entry,
         objects: Sequence[ArchivedObject],
         begins: int,
+        erased: LogErasures,
     ) -> PartitionReport:
         current = [archived for archived in objects if not _of_earlier_topic(archived, after)]
         start = max(begins, self._start(current))
@@ -133,6 +144,7 @@ class Verifier:
             progress=self.progress,
             parsing=self.parsing,
             inventory=self._inventory(start, committed, settled.objects),
+            erased=erased,
         )
         waiting = [archived for archived in settled.objects if self.archive.in_quarantine(archived)]
         check.report.quarantined = sum(

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from secor.archive.backfill.coverage import UNKNOWN_END
 from secor.archive.beginning import NO_BEGINNINGS, Beginnings
+from secor.archive.erasures import NO_ERASURES, Erasures, Secret, read_erasures
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import ArchiveIncomplete, CorruptFile, NotFound
 from secor.core.model import SCHEMA, OffsetRange, next_offset
@@ -42,25 +43,42 @@ class TopicListings:
         self._lock = threading.Lock()
         self._listed: dict[str, tuple[float, dict[int, list[ArchivedObject]]]] = {}
         self._beginnings: dict[str, Beginnings] = {}
+        self._erasures: dict[str, Erasures] = {}
 
     def objects(
-        self, archive: Archive, topic: str, partition: int, generations: Collection[int] | None
+        self,
+        archive: Archive,
+        topic: str,
+        partition: int,
+        generations: Collection[int] | None,
+        secret: Secret | None = None,
     ) -> list[ArchivedObject]:
-        """Return the objects of a topic partition, without what their metadata tells."""
+        """Return the objects of a topic partition, without what their metadata tells.
+
+        Raises ``ConfigurationError`` where ``secret`` is not that of the topic's lists of erased
+        keys.
+        """
         with self._lock:
             at, listed = self._listed.get(topic, (-LISTED_FOR, {}))
             if not listed or self._now() - at >= LISTED_FOR:
                 at, listed = self._now(), {}
                 for archived in archive.objects(topic, generations=generations):
                     listed.setdefault(archived.name.partition, []).append(archived)
-                self._listed[topic] = at, listed
                 self._beginnings[topic] = archive.beginnings(topic)
+                known, root = self._erasures.get(topic, NO_ERASURES), archive.root(topic)
+                self._erasures[topic] = read_erasures(archive.store, root, secret, known).require()
+                self._listed[topic] = at, listed
             return listed.get(partition, [])
 
     def beginnings(self, topic: str) -> Beginnings:
         """Return where a topic's logs began when its objects were listed last."""
         with self._lock:
             return self._beginnings.get(topic, NO_BEGINNINGS)
+
+    def erasures(self, topic: str) -> Erasures:
+        """Return what was erased from a topic when its objects were listed last."""
+        with self._lock:
+            return self._erasures.get(topic, NO_ERASURES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +87,7 @@ class ArchiveSource:
 
     ``name`` stands in offset records.  ``lossy`` takes objects that lost keys, headers or
     offsets.  ``holes`` reads on where offsets are missing.  ``generations`` leaves out others.
+    What lists of erased keys name is left out; ``secret`` is what they were made with.
     """
 
     name: str
@@ -80,6 +99,7 @@ class ArchiveSource:
     reader: Callable[[Iterator[Piece]], PieceReader] = ReadAhead
     listings: TopicListings = field(default_factory=TopicListings)
     known: KnownRanges = field(default_factory=KnownRanges)
+    secret: Secret | None = None
 
     def exactly_once(self) -> bool:
         """Return True: reading goes by archived offset."""
@@ -136,6 +156,7 @@ class ArchiveSource:
         coverage = self._coverage(source)
         if coverage.faults:
             raise ArchiveIncomplete(f"{source}: {coverage.faults[0]}")
+        erasures = self.listings.erasures(source.topic)
         known = self.known.of(source)
         # What has expired is not missing, also where the job began before it did.
         position = max(start or known.start, self._beginning(source, coverage))
@@ -145,7 +166,7 @@ class ArchiveSource:
             if part.start > position:
                 self._check_hole(source, OffsetRange(position, part.start))
             position = max(position, part.start)
-            for piece in self._of_slice(source, part, position):
+            for piece in self._of_slice(source, part, position, erasures):
                 position = piece.next_offset
                 yield piece
         if position < known.end:
@@ -168,7 +189,9 @@ class ArchiveSource:
 
     def _coverage(self, source: SourcePartition) -> Coverage:
         archive = self.archives(source.topic)
-        objects = self.listings.objects(archive, source.topic, source.partition, self.generations)
+        objects = self.listings.objects(
+            archive, source.topic, source.partition, self.generations, self.secret
+        )
         try:
             coverage = cover(units_of(archive.described(objects)))
         except NotFound as error:
@@ -179,9 +202,11 @@ class ArchiveSource:
             self.known.add(source, OffsetRange(coverage.slices[0].start, end))
         return coverage
 
-    def _of_slice(self, source: SourcePartition, part: Slice, start: int) -> Iterator[Piece]:
+    def _of_slice(
+        self, source: SourcePartition, part: Slice, start: int, erasures: Erasures
+    ) -> Iterator[Piece]:
         position = start
-        for records in self._records(source, part.unit):
+        for records in self._records(source, part.unit, erasures):
             offsets = records.column("offset").to_numpy()
             first = int(offsets.searchsorted(position))
             last = int(offsets.searchsorted(part.end))
@@ -192,14 +217,18 @@ class ArchiveSource:
         end = position if part.end == UNKNOWN_END else part.end
         yield Piece(_NO_ROWS, end, Boundary.COMMIT)
 
-    def _records(self, source: SourcePartition, unit: Unit) -> Iterator[pa.RecordBatch]:
-        """Give a unit's records by rising offset."""
+    def _records(
+        self, source: SourcePartition, unit: Unit, erasures: Erasures = NO_ERASURES
+    ) -> Iterator[pa.RecordBatch]:
+        """Give a unit's records by rising offset, without those that are erased."""
         if len(unit.objects) == 1:
-            yield from self._of_object(source, unit.objects[0])
+            yield from self._of_object(source, unit.objects[0], erasures)
             return
         # Files of one batch hold offsets between each other's: they are put in order here.
         every = [
-            records for archived in unit.objects for records in self._of_object(source, archived)
+            records
+            for archived in unit.objects
+            for records in self._of_object(source, archived, erasures)
         ]
         table = pa.Table.from_batches(every, SCHEMA).sort_by("offset")
         if (np.diff(table.column("offset").to_numpy()) == 0).any():
@@ -211,16 +240,17 @@ class ArchiveSource:
         yield from table.to_batches()
 
     def _of_object(
-        self, source: SourcePartition, archived: ArchivedObject
+        self, source: SourcePartition, archived: ArchivedObject, erasures: Erasures
     ) -> Iterator[pa.RecordBatch]:
         count, reached = 0, -1
+        erased = erasures.of_object(archived.name, archived.info)
         try:
             for records in self.archives(source.topic).read(archived):
                 complete = self._complete(archived, records, count)
                 count += records.num_rows
                 if records.num_rows:
                     reached = _check_offsets(archived, complete, reached)
-                    yield complete
+                    yield erased.without(complete)
         except NotFound as error:
             raise ArchiveIncomplete(
                 f"{archived.key}: the object is gone since the archive was listed"

@@ -19,7 +19,7 @@ from crc32c import crc32c
 from pyarrow import orc
 
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.rewrite.carrying_out import Outcome, Rewriter
+from secor.archive.rewrite.carrying_out import Choose, Outcome, Rewriter
 from secor.archive.rewrite.planning import Limits, plan_of
 from secor.batch.workspace import Workspace
 from secor.core.errors import ConfigurationError, Unavailable
@@ -78,11 +78,15 @@ def offsets_read(store: FakeStore) -> list[int]:
     )
 
 
+def joining(limits: Limits) -> Choose:
+    return lambda objects, waiting: plan_of("clicks", objects, waiting, limits)
+
+
 @contextmanager
 def rewriter(store: FakeStore, directory: Path, instance: str = "a") -> Iterator[Rewriter]:
     workspace = Workspace(directory, instance)
     try:
-        yield Rewriter(Archive(store, "p"), "clicks", workspace, LIMITS)
+        yield Rewriter(Archive(store, "p"), "clicks", workspace, joining(LIMITS))
     finally:
         workspace.close()
 
@@ -266,7 +270,7 @@ def test_runs_with_other_limits_carry_out_one_plan(tmp_path: Path) -> None:
         if call == "put":
             store.before = die
             with rewriter(store, tmp_path, "b") as second, pytest.raises(Unavailable):
-                replace(second, limits=Limits(100.0, 2 * size + 1)).run()
+                replace(second, choose=joining(Limits(100.0, 2 * size + 1))).run()
             store.before = nothing
 
     store.before = other

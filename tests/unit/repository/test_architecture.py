@@ -82,12 +82,14 @@ WITHIN: dict[str, set[str]] = {
         "secor.consume.suspects",
     },
     "secor.archive.beginning": set(),
+    "secor.archive.erasures": set(),
     "secor.archive.objects": {"secor.archive.beginning"},
     "secor.archive.kept_schemas": set(),
     "secor.archive.derived_objects": set(),
     "secor.archive.quarantine": {"secor.archive.objects", "secor.archive.derived_objects"},
     "secor.archive.verify": {
         *("secor.archive.objects", "secor.archive.quarantine", "secor.archive.beginning"),
+        "secor.archive.erasures",
     },
     "secor.archive.evidence": {
         *("secor.archive.objects", "secor.archive.verify", "secor.archive.beginning"),
@@ -95,6 +97,7 @@ WITHIN: dict[str, set[str]] = {
     "secor.archive.finalize": {"secor.archive.verify"},
     "secor.archive.backfill": {
         *("secor.archive.objects", "secor.archive.derived_objects", "secor.archive.verify"),
+        "secor.archive.erasures",
     },
     "secor.archive.repair": {
         *("secor.archive.objects", "secor.archive.quarantine", "secor.archive.verify"),

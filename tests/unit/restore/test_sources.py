@@ -241,7 +241,7 @@ def test_many_source_partitions_are_listed_together_and_grow_all_the_same(
         assert source.extent(each).range == OffsetRange(0, 5)
         assert offsets(source.pieces(each, 0)) == list(range(5))
     assert len(sources) == 30
-    assert store.listings <= 3
+    assert store.listings <= 4
     put(shelf, 5, 9)
     clock.advance(LISTED_FOR)
     assert offsets(source.pieces(CLICKS, 0)) == list(range(9))

@@ -1,0 +1,289 @@
+"""``secor archive erase``: all messages of some keys go, and stay away."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from secor import __version__
+from secor.archive.erasures import SETTING
+from secor.archive.rewrite.carrying_out import Failed, Outcome
+from secor.archive.rewrite.erasing import Eraser, Searched
+from secor.cli.exit_codes import Exit
+from secor.cli.open_archive import archive_of, require_stored
+from secor.cli.topic_type import TOPIC
+from secor.config.load import load
+from secor.config.model import Config
+from secor.core.errors import ConfigurationError
+from secor.core.text import how_many, iso_time
+from secor.wiring.archives import secret_of
+
+LINES = 20
+"""Objects and lines of the file that are printed for people; --json has all."""
+
+HOLDERS = (
+    "the topic in Kafka, until its retention or compaction removes them: this is not done here",
+    "other groups, tables, replicas, exports and backups of these messages: erase them there, too",
+    "a bucket with versions: noncurrent versions, until a lifecycle rule removes them",
+)
+"""What this command cannot reach."""
+
+
+@click.command("erase", epilog="Example: secor archive erase backup.toml --topic c --keys FILE")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.option(
+    "--topic", type=TOPIC, required=True, metavar="TOPIC", help="The topic to erase from."
+)
+@click.option(
+    "--keys",
+    "keys_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The keys of the messages to erase, one a line.  - is standard input.",
+)
+@click.option(
+    "--format",
+    "encoding",
+    type=click.Choice(["text", "base64"]),
+    default="text",
+    show_default=True,
+    help="What a line is: the key in UTF-8, or its bytes in base64.",
+)
+@click.option("--null-key", is_flag=True, help="Erase the messages without a key, too.")
+@click.option("--empty-key", is_flag=True, help="Erase the messages with an empty key, too.")
+@click.option(
+    "--tombstone",
+    "tombstones",
+    is_flag=True,
+    help="Keep the messages with a null value and without headers.  Their keys stay.",
+)
+@click.option("--dry-run", is_flag=True, help="Only count, and name the objects.")
+@click.option(
+    "--local-directory",
+    type=click.Path(path_type=Path),
+    help="Directory for files that are being written.  Default: the system's, such as /tmp.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def erase_command(
+    config: Path,
+    topic: str,
+    keys_file: Path | None,
+    encoding: str,
+    null_key: bool,
+    empty_key: bool,
+    tombstones: bool,
+    dry_run: bool,
+    local_directory: Path | None,
+    as_json: bool,
+) -> int:
+    """Erase all messages of some keys from a backup, and keep them away.
+
+    The objects that hold them are written again without them.  Every other message is compared
+    before the old objects are deleted.  A list of hashes of the keys stays in the archive, made
+    with erase.secret: restore, backfill and cat leave these messages out, also of objects that
+    somebody copies back, and verify does not call them missing.  The service may run meanwhile.
+    After a crash, run it again.  Exit code 5 when objects could not be searched or rewritten.
+    """
+    settings = load(config, os.environ)
+    _refuse_other_kinds(settings, config)
+    wanted = _Keys.read(keys_file, encoding, null_key=null_key, empty_key=empty_key)
+    with _eraser(settings, topic) as eraser:
+        result = _Result(topic, dry_run)
+        if dry_run:
+            result.searched = eraser.look(wanted.all, tombstones=tombstones)
+        else:
+            from secor.wiring.backfill import open_workspace
+
+            with open_workspace(local_directory) as workspace:
+                result.searched, result.outcomes = eraser.run(
+                    wanted.all, workspace, tombstones=tombstones
+                )
+        hashed = eraser.secret.hasher(topic)
+    result.absent = [
+        name for key, name in wanted.all.items() if hashed(key) not in result.searched.found
+    ]
+    if as_json:
+        click.echo(json.dumps(result.as_json(), indent=2))
+    else:
+        result.print()
+    return Exit.DIFFERENT if result.is_incomplete else Exit.OK
+
+
+def _refuse_other_kinds(config: Config, where: Path) -> None:
+    if config.group.kind == "table":
+        raise ConfigurationError(
+            f"{where}: the messages of a table group are rows: DELETE them with an engine for SQL,"
+            " and let the snapshots expire that still hold them"
+        )
+    if config.group.kind != "backup":
+        raise ConfigurationError(
+            f"{where}: only a backup keeps whole messages with their keys. Erase them there, and"
+            " then backfill this group's range from it with 'publish --old delete'"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The keys, each with what to call it: keys themselves are printed nowhere."""
+
+    all: Mapping[bytes | None, str]
+
+    @classmethod
+    def read(cls, file: Path | None, encoding: str, *, null_key: bool, empty_key: bool) -> _Keys:
+        """Read the file.  Raises ``ConfigurationError`` with the line that is wrong."""
+        keys: dict[bytes | None, str] = {}
+        for number, line in enumerate(_lines(file), 1):
+            keys.setdefault(_key(line, encoding, f"{file}, line {number}"), f"line {number}")
+        if null_key:
+            keys[None] = "--null-key"
+        if empty_key:
+            keys[b""] = "--empty-key"
+        if not keys:
+            raise ConfigurationError("there are no keys: give --keys FILE with one key a line")
+        return cls(keys)
+
+
+def _lines(file: Path | None) -> list[bytes]:
+    if file is None:
+        return []
+    try:
+        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"{file}: cannot be read ({error.strerror})") from error
+    return data.removesuffix(b"\n").split(b"\n") if data else []
+
+
+def _key(line: bytes, encoding: str, where: str) -> bytes:
+    if not line:
+        raise ConfigurationError(
+            f"{where}: is empty; for messages with an empty key say --empty-key, for those without"
+            " a key --null-key"
+        )
+    if encoding == "base64":
+        try:
+            return base64.b64decode(line.removesuffix(b"\r"), validate=True)
+        except binascii.Error as error:
+            raise ConfigurationError(f"{where}: is no base64 ({error})") from error
+    if line.endswith(b"\r"):
+        raise ConfigurationError(
+            f"{where}: ends with a carriage return: take it away, or, if it is of the key, give"
+            " the keys with --format base64"
+        )
+    return line
+
+
+@contextmanager
+def _eraser(config: Config, topic: str) -> Iterator[Eraser]:
+    from secor.wiring.clients import open_ledger_for_operator, open_store
+
+    secret = secret_of(config)
+    if secret is None:
+        raise ConfigurationError(
+            f"set {SETTING}: keys are kept as hashes with it. Make one with 'openssl rand -hex 32',"
+            " and keep it as long as the archive: without it the archive cannot be read any more"
+        )
+    with open_store(config) as store, open_ledger_for_operator(config) as ledger:
+        require_stored(config, store, topic)
+        archive = archive_of(config, topic, store)
+        now, by = iso_time(time.time()), f"secor {__version__}"
+        yield Eraser(archive, topic, secret, ledger.read, now, by)
+
+
+@dataclass(slots=True)
+class _Result:
+    """What came of it, for people and for scripts."""
+
+    topic: str
+    dry_run: bool
+    searched: Searched = field(default_factory=Searched)
+    outcomes: list[Outcome] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+
+    @property
+    def failed(self) -> list[Failed]:
+        """Ranges that stay as they are."""
+        return [failed for outcome in self.outcomes for failed in outcome.failed]
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether messages may be left that should be gone."""
+        return bool(self.failed or self.searched.unsearchable)
+
+    @property
+    def keys(self) -> list[str]:
+        """The objects that hold what is erased."""
+        return [key for part in self.searched.ranges for key in part.inputs]
+
+    def print(self) -> None:
+        """Print it for people."""
+        searched = self.searched
+        would = "would be erased" if self.dry_run else "erased"
+        messages = how_many(searched.messages, "message")
+        emptied = f" ({searched.emptied:,} keep their key)" if searched.emptied else ""
+        objects = how_many(len(self.keys), "object")
+        click.echo(
+            f"{self.topic}: {messages} {would}{emptied}, in {objects} of {searched.objects:,}"
+        )
+        _print_some([f"  {key}" for key in self.keys], "more object")
+        for key, why in list(searched.unsearchable.items())[:LINES]:
+            click.echo(f"{key}: not erased from: {why}", err=True)
+        if len(searched.unsearchable) > LINES:
+            more = how_many(len(searched.unsearchable) - LINES, "more object")
+            click.echo(f"not erased from {more}: --json names them", err=True)
+        for failed in self.failed:
+            where = f"{self.topic}/{failed.range.partition}"
+            offsets = f"[{failed.range.start}, {failed.range.end})"
+            click.echo(f"{where} {offsets}: left as it is: {failed.why}", err=True)
+        if searched.later:
+            click.echo(
+                f"{how_many(searched.later, 'object')} not committed yet, so not searched: run it"
+                " again later"
+            )
+        if self.absent:
+            click.echo(f"no object has a message of {how_many(len(self.absent), 'key')}:")
+            _print_some([f"  {name}" for name in self.absent], "more key")
+        if not self.dry_run:
+            click.echo("What may still hold them:")
+            for holder in HOLDERS:
+                click.echo(f"  {holder}")
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for ``--json``."""
+        return {
+            "dry_run": self.dry_run,
+            "topic": self.topic,
+            "messages": self.searched.messages,
+            "tombstones": self.searched.emptied,
+            "searched": self.searched.objects,
+            "objects": self.keys,
+            "unsearchable": self.searched.unsearchable,
+            "failed": [
+                {
+                    "partition": failed.range.partition,
+                    "start": failed.range.start,
+                    "end": failed.range.end,
+                    "why": failed.why,
+                }
+                for failed in self.failed
+            ],
+            "not_committed": self.searched.later,
+            "absent": self.absent,
+            "may_still_hold_them": list(HOLDERS),
+        }
+
+
+def _print_some(lines: list[str], more: str) -> None:
+    for line in lines[:LINES]:
+        click.echo(line)
+    if len(lines) > LINES:
+        click.echo(f"  and {how_many(len(lines) - LINES, more)} (--json has all)")

@@ -1,0 +1,451 @@
+"""Messages of some keys erased: these alone, whatever happens on the way, and they stay away."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from secor.archive.erasures import (
+    ErasedLog,
+    Erasures,
+    LogErasures,
+    Secret,
+    erasure_of,
+    list_key,
+    read_erasures,
+)
+from secor.archive.objects import Archive
+from secor.archive.rewrite.carrying_out import Outcome, Rewriter
+from secor.archive.rewrite.erasing import Eraser, Searched
+from secor.archive.rewrite.planning import Limits, plan_of
+from secor.archive.verify.report import Kind, PartitionReport
+from secor.archive.verify.verifier import Verifier
+from secor.batch.workspace import Workspace
+from secor.core.errors import ConfigurationError, Unavailable
+from secor.core.model import SCHEMA, Entry, LogRange, OffsetRange
+from secor.core.ports import LogFormat
+from secor.formats import make_format
+from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger
+from tests.fakes.store import FakeStore, nothing
+from tests.unit.archive.test_rewrite import keys, put, read_messages, read_parquet
+
+SECRET = Secret(b"the secret of the group")
+KEYS = (b"a", b"ab", b"", None, b"\xff\x00\n", b"b")
+END = 36
+STEPS = 200
+READERS = {
+    "sequencefile": (partial(make_format, "sequencefile"), read_messages),
+    "sequencefile gzip": (partial(make_format, "sequencefile", codec="gzip"), read_messages),
+    "parquet": (partial(make_format, "parquet"), read_parquet),
+    "parquet snappy": (partial(make_format, "parquet", codec="snappy"), read_parquet),
+}
+
+
+def rows(offsets: Iterable[int]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [
+            {
+                "offset": offset,
+                "timestamp": 1_700_000_000_000 + offset,
+                "timestamp_type": 0,
+                "key": KEYS[offset % len(KEYS)],
+                "value": b"payload %d" % offset,
+                "headers": [{"key": "h", "value": b"%d" % offset}],
+            }
+            for offset in offsets
+        ],
+        schema=SCHEMA,
+    )
+
+
+def filled(log_format: LogFormat | None = None) -> FakeStore:
+    """Return a store with three batches, each in two places; half of the first one has key b."""
+    store = FakeStore()
+    for start in range(0, END, 12):
+        batch = OffsetRange(start, start + 12)
+        for place, first in (("dt=1", start), ("dt=2", start + 1)):
+            records = rows(range(first, start + 12, 2))
+            put(store, log_format or make_format("sequencefile"), records, batch, place)
+    return store
+
+
+def eraser(store: FakeStore, secret: Secret = SECRET, committed: int | None = END) -> Eraser:
+    entries = lambda _: Entry(committed)  # noqa: E731
+    return Eraser(Archive(store, "p"), "clicks", secret, entries, "now", "secor")
+
+
+def erase(
+    store: FakeStore,
+    directory: Path,
+    wanted: Sequence[bytes | None],
+    instance: str = "a",
+    *,
+    tombstones: bool = False,
+    **settings: Any,
+) -> tuple[Searched, list[Outcome]]:
+    workspace = Workspace(directory, instance)
+    try:
+        return eraser(store, **settings).run(wanted, workspace, tombstones=tombstones)
+    finally:
+        workspace.close()
+
+
+def stored(store: FakeStore) -> list[dict[str, Any]]:
+    """Return all messages that the objects hold, as they are read without the lists."""
+    archive = Archive(store, "p")
+    messages = [
+        row
+        for archived in archive.objects("clicks")
+        for records in archive.read(archived)
+        for row in records.to_pylist()
+    ]
+    return sorted(messages, key=lambda row: row["offset"])
+
+
+def left(*erased: bytes | None, end: int = END) -> list[dict[str, Any]]:
+    return [row for row in rows(range(end)).to_pylist() if row["key"] not in erased]
+
+
+@pytest.mark.parametrize(("make", "read"), READERS.values(), ids=list(READERS))
+def test_other_readers_find_all_other_messages(
+    make: Callable[[], LogFormat], read: Callable[[bytes], list[Any]], tmp_path: Path
+) -> None:
+    store = filled(make())
+    searched, (outcome,) = erase(store, tmp_path, [b"a"])
+    assert (searched.messages, searched.objects, len(outcome.done)) == (6, 6, 3)
+    objects = [key for key in keys(store) if "_erased" not in key]
+    assert len(objects) == 6
+    assert all(".rewrite-1-to-" in key for key in objects)
+    found = [row for key in objects for row in read(store.content(key))]
+    assert sorted(found, key=lambda row: row["offset"]) == left(b"a")
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_only_this_very_key(key: bytes | None, tmp_path: Path) -> None:
+    store = filled()
+    searched, _ = erase(store, tmp_path, [key])
+    assert searched.messages == END / len(KEYS)
+    assert stored(store) == left(key)
+
+
+def test_a_batch_without_such_messages_stays_and_one_without_others_keeps_its_range(
+    tmp_path: Path,
+) -> None:
+    store = FakeStore()
+    log_format = make_format("parquet")
+    put(store, log_format, rows([0, 6]), OffsetRange(0, 12))
+    other = put(store, log_format, rows([13, 14]), OffsetRange(12, 24))
+    searched, _ = erase(store, tmp_path, [b"a", b"nobody's"])
+    assert searched.found == {SECRET.hasher("clicks")(b"a")}
+    assert other in keys(store)
+    assert [row["offset"] for row in stored(store)] == [13, 14]
+    first = next(Archive(store, "p").objects("clicks", with_info=True))
+    assert first.info is not None
+    assert (first.info.batch, first.info.records, first.info.erasures) == (
+        OffsetRange(0, 12),
+        0,
+        1,
+    )
+    # Joined with its neighbours it is nothing special.
+    put(store, log_format, rows([25, 26]), OffsetRange(24, 36))
+    newest = put(store, log_format, rows([36]), OffsetRange(36, 48))
+    compact(store, tmp_path)
+    assert keys(store)[1:] == [f"p/clicks/offset=0/1_0_{0:020d}.rewrite-2-to-36.parquet", newest]
+    assert [row["offset"] for row in stored(store)] == [13, 14, 25, 26, 36]
+
+
+def compact(store: FakeStore, directory: Path, secret: Secret | None = None) -> list[Outcome]:
+    workspace = Workspace(directory, "compact")
+    try:
+        return Rewriter(
+            Archive(store, "p"),
+            "clicks",
+            workspace,
+            lambda objects, waiting: plan_of("clicks", objects, waiting, Limits(9.0, 1 << 20)),
+            secret,
+        ).run()
+    finally:
+        workspace.close()
+
+
+def test_tombstones_keep_key_and_time(tmp_path: Path) -> None:
+    store = filled()
+    searched, _ = erase(store, tmp_path, [b"a"], tombstones=True)
+    assert (searched.messages, searched.emptied) == (6, 6)
+    expected = rows(range(END)).to_pylist()
+    for row in expected:
+        if row["key"] == b"a":
+            row.update(value=None, headers=[])
+    assert stored(store) == expected
+    searched, outcomes = erase(store, tmp_path, [b"a"], tombstones=True)
+    assert (searched.messages, outcomes, len(searched.found)) == (0, [], 1)
+    assert len(lists(store)) == 1
+
+
+def lists(store: FakeStore) -> list[str]:
+    return [key for key in store.objects if "/_erased/" in key]
+
+
+def crashing(step: int) -> Callable[[str, str], None]:
+    calls = 0
+
+    def crash(call: str, key: str) -> None:
+        nonlocal calls
+        calls += call in ("put", "delete")  # the others leave nothing behind
+        if calls > step:
+            raise Unavailable("the process is killed")
+
+    return crash
+
+
+@pytest.mark.parametrize("keys_file_is_lost", [False, True])
+def test_a_crash_at_any_step_is_finished_by_the_next_run(
+    keys_file_is_lost: bool, tmp_path: Path
+) -> None:
+    """Whatever the next run erases, or if it compacts: a plan that was put is carried out."""
+    for step in range(STEPS):
+        store = filled()
+        store.before = crashing(step)
+        crashed = False
+        try:
+            erase(store, tmp_path, [b"a", None])
+        except Unavailable:
+            crashed = True
+        store.before = nothing
+        found = [row["offset"] for row in stored(store)]
+        assert len(found) == len(set(found))
+        assert set(found) >= {row["offset"] for row in left(b"a", None)}
+        if keys_file_is_lost and lists(store):
+            erase(store, tmp_path, [b"b"])
+            assert stored(store) == left(b"a", None, b"b")
+        elif not keys_file_is_lost:
+            erase(store, tmp_path, [b"a", None])
+            assert stored(store) == left(b"a", None)
+            assert len(lists(store)) == 1
+            assert len(keys(store)) == 7
+        if not crashed:
+            return
+    raise AssertionError("more steps than expected")
+
+
+def test_a_second_run_at_any_step_does_the_same(tmp_path: Path) -> None:
+    for step in range(0, STEPS, 3):
+        store = filled()
+        calls = 0
+
+        def other(call: str, key: str, step: int = step, store: FakeStore = store) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == step + 1:
+                store.before = nothing
+                erase(store, tmp_path, [b"a"], "b")
+                assert stored(store) == left(b"a")
+
+        store.before = other
+        erase(store, tmp_path, [b"a"])
+        store.before = nothing
+        assert stored(store) == left(b"a")
+        assert len(keys(store)) == 7
+        if calls <= step:
+            return
+    raise AssertionError("more steps than expected")
+
+
+def test_a_compaction_finishes_an_erasure_or_says_that_it_needs_the_secret(
+    tmp_path: Path,
+) -> None:
+    store = filled()
+    store.before = crashing(3)  # behind the list, the plan and an object
+    with pytest.raises(Unavailable):
+        erase(store, tmp_path, [b"a"])
+    store.before = nothing
+    with pytest.raises(ConfigurationError, match=r"set erase\.secret"):
+        compact(store, tmp_path)
+    compact(store, tmp_path, SECRET)
+    assert stored(store) == left(b"a")
+
+
+def test_another_secret_erases_and_reads_nothing(tmp_path: Path) -> None:
+    store = filled()
+    erase(store, tmp_path, [b"a"])
+    before = dict(store.objects)
+    with pytest.raises(ConfigurationError, match="was made with another secret"):
+        erase(store, tmp_path, [b"b"], secret=Secret(b"another secret, by mistake"))
+    with pytest.raises(ConfigurationError, match="was made with another secret"):
+        read_erasures(store, "p/clicks", Secret(b"another secret, by mistake")).require()
+    assert store.objects == before
+
+
+def test_a_list_tells_no_keys_and_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    store = filled()
+    key = b"alice@example.com"
+    erase(store, tmp_path, [key])
+    (where,) = lists(store)
+    assert where == list_key("p/clicks", 1)
+    assert b"alice" not in store.content(where)
+    assert SECRET.hasher("clicks")(key) != SECRET.hasher("views")(key)
+    for damaged in (b"", b"[]", store.content(where).replace(b'"version":1', b'"version":2')):
+        store.objects[where] = replace(store.objects[where], content=damaged)
+        with pytest.raises(ConfigurationError, match="list of"):
+            erase(store, tmp_path, [key])
+
+
+def test_what_is_not_committed_waits(tmp_path: Path) -> None:
+    store = filled()
+    searched, _ = erase(store, tmp_path, [b"a"], committed=24)
+    assert (searched.later, searched.messages) == (2, 4)
+    assert stored(store) == [*left(b"a", end=24), *rows(range(24, END)).to_pylist()]
+    with pytest.raises(ConfigurationError, match="the ledger has no entry"):
+        erase(store, tmp_path, [b"a"], committed=None)
+    erase(store, tmp_path, [b"a"])
+    assert stored(store) == left(b"a")
+
+
+def test_objects_that_cannot_be_searched_are_named(tmp_path: Path) -> None:
+    store = filled()
+    foreign = put(store, make_format("sequencefile"), rows([36]), OffsetRange(36, 37))
+    store.objects[foreign] = replace(store.objects[foreign], metadata={})
+    legacy = make_format("sequencefile", keys="legacy")
+    keyless = [
+        put(store, log_format, rows([start]), OffsetRange(start, start + 1))
+        for start, log_format in ((37, make_format("text")), (38, legacy))
+    ]
+    cut = put(store, make_format("parquet"), rows([39]), OffsetRange(39, 40))
+    content = store.content(cut)[:-5]
+    store.objects[cut] = replace(store.objects[cut], content=content)
+    searched, _ = erase(store, tmp_path, [b"a", None], committed=40)
+    assert list(searched.unsearchable) == [foreign, *keyless, cut]
+    assert searched.messages == 12
+    assert {foreign, *keyless, cut} <= set(keys(store))
+
+
+def test_a_batch_that_overlaps_another_is_not_written_again(tmp_path: Path) -> None:
+    store = filled()
+    other = put(store, make_format("sequencefile"), rows([30, 40]), OffsetRange(30, 48), "dt=1")
+    searched, _ = erase(store, tmp_path, [b"a"], committed=48)
+    assert other in searched.unsearchable
+    assert "overlaps" in searched.unsearchable[other]
+    assert searched.messages == 4
+    assert other in keys(store)
+
+
+def test_what_comes_back_is_left_out_noticed_and_erased_again(tmp_path: Path) -> None:
+    store = filled()
+    before = dict(store.objects)
+    erase(store, tmp_path, [b"a"])
+    # A person brings all old objects back, and deletes those that took their place.
+    for key in [key for key in store.objects if "rewrite-1" in key]:
+        del store.objects[key]
+    store.objects.update(before)
+    assert stored(store) == left()
+    archive = Archive(store, "p")
+    erasures = read_erasures(store, "p/clicks", SECRET).require()
+    read = [
+        row
+        for archived in archive.objects("clicks", with_info=True)
+        for records in archive.read(archived)
+        for row in erasures.of_object(archived.name, archived.info).without(records).to_pylist()
+    ]
+    assert sorted(read, key=lambda row: row["offset"]) == left(b"a")
+    report = verified(store)
+    assert report.counts == {Kind.EXTRA: 6}
+    assert "erased, and there again" in report.findings[0].text
+    store_with_late_put = dict(before)
+    erase(store, tmp_path, [b"b"])
+    assert stored(store) == left(b"a", b"b")
+    # A put that comes late is read by nobody, and goes with the next run.
+    store.objects.update(store_with_late_put)
+    assert stored(store) == left(b"a", b"b")
+    erase(store, tmp_path, [b"b"])
+    assert not store.objects.keys() & store_with_late_put.keys()
+
+
+def test_messages_that_come_later_are_others(tmp_path: Path) -> None:
+    store = filled()
+    erase(store, tmp_path, [b"a"])
+    put(store, make_format("sequencefile"), rows([36, 37]), OffsetRange(36, 48))
+    erasures = read_erasures(store, "p/clicks", SECRET).of(0, 1, None)
+    assert erasures.without(rows([36, 37])).num_rows == 2
+    erase(store, tmp_path, [b"a"], committed=48)
+    assert [row["offset"] for row in stored(store)][-1] == 37
+    assert len(lists(store)) == 2
+
+
+def verified(store: FakeStore, secret: Secret | None = SECRET) -> PartitionReport:
+    log = MemoryLog()
+    log.records[CLICKS] = rows(range(END))
+    log.ranges[CLICKS] = LogRange(0, END)
+    ledger = OperatorLedger({CLICKS: Entry(END)})
+    archive = Archive(store, "p")
+    (report,) = Verifier(archive, log, ledger, secret=secret, inventories=True).verify(
+        "clicks", [0]
+    )
+    return report
+
+
+@pytest.mark.parametrize("tombstones", [False, True])
+def test_verify_counts_what_is_erased_and_still_finds_what_is_missing(
+    tombstones: bool, tmp_path: Path
+) -> None:
+    store = filled()
+    erase(store, tmp_path, [b"a"], tombstones=tombstones)
+    report = verified(store)
+    assert (report.counts.total(), report.erased) == (0, 6)
+    assert report.compared == (END if tombstones else END - 6)
+    with pytest.raises(ConfigurationError, match=r"set erase\.secret"):
+        verified(store, None)
+    store.delete(next(key for key in keys(store) if "/dt=2/" in key))
+    report = verified(store)
+    assert report.counts == {Kind.MISSING: 6}
+    # Another value than that of the log is none of an erased message.
+    where = next(key for key in keys(store) if "/dt=1/" in key)
+    changed = store.content(where).replace(b"payload 2", b"Payload 2")
+    store.objects[where] = replace(store.objects[where], content=changed)
+    assert verified(store).counts[Kind.DIFFERENT] == 1
+
+
+def test_evidence_tells_of_erased_offsets(tmp_path: Path) -> None:
+    store = filled()
+    erase(store, tmp_path, [b"a"])
+    inventory = verified(store).inventory
+    assert inventory is not None
+    (hole,) = inventory.holes.items()
+    assert (hole[0], hole[1].offsets, inventory.messages) == ("erased", 6, END - 6)
+
+
+def of_lists(*logs: ErasedLog) -> LogErasures:
+    erasure = erasure_of("clicks", SECRET, [b"a"], logs, tombstones=False, at="", by="")
+    return Erasures("p/clicks", {1: erasure}, SECRET).of(0, 1, "id")
+
+
+def test_a_list_is_of_its_logs() -> None:
+    for log in (ErasedLog(0, 1, "id", 1), ErasedLog(0, 1, None, 1)):
+        assert of_lists(log).without(rows([0, 6])).to_pylist() == rows([6]).to_pylist()
+    for log in (ErasedLog(1, 1, "id", 9), ErasedLog(0, 2, "id", 9), ErasedLog(0, 1, "other", 9)):
+        assert not of_lists(log)
+
+
+def test_a_key_that_a_format_does_not_keep_is_no_null_key() -> None:
+    erasure = erasure_of(
+        "clicks", SECRET, [None], [ErasedLog(0, 1, None, 99)], tombstones=False, at="", by=""
+    )
+    erased = Erasures("p/clicks", {1: erasure}, SECRET).of(0, 1, None)
+    records = rows([3])
+    assert not erased.without(records).num_rows
+    unknown = pa.nulls(1, SCHEMA.field("timestamp_type").type)
+    records = records.set_column(2, SCHEMA.field("timestamp_type"), unknown)
+    assert erased.without(records).num_rows == 1
+
+
+def test_hashes_are_hmac() -> None:
+    for secret in (b"short", b"x" * 64, b"x" * 65):
+        hashed = Secret(secret).hasher("clicks")
+        for key, text in ((b"a", b"clicks\0key\0a"), (None, b"clicks\0null")):
+            assert hashed(key) == hmac.digest(secret, text, "sha256")[:16]
