@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +22,10 @@ from secor.core.text import how_many
 from secor.service import logs
 
 if TYPE_CHECKING:
+    from secor.config.restore import RestoreConfig
     from secor.restore.engine import Ended
     from secor.service.monitoring.restore_telemetry import RestoreTelemetry
+    from secor.wiring.restore import Job
 
 
 @click.group(epilog="Example: secor restore plan flights.toml && secor restore run flights.toml")
@@ -42,39 +46,57 @@ def run(config: Path) -> int:
     partition failed, or the job is stopped.  SIGTERM or Ctrl-C commits what is open and ends
     with 0.
     """
+    from secor.wiring.restore import open_job
+
+    settings = load_job(config)
+    with telemetry_of(settings, config, "secor.restore") as telemetry, open_job(settings) as job:
+        ended = write_messages(job, telemetry)
+    return _summarize(settings.group.name, ended, telemetry, config)
+
+
+@contextmanager
+def telemetry_of(settings: RestoreConfig, config: Path, name: str) -> Iterator[RestoreTelemetry]:
+    """Begin to log and, where a port is given, to serve metrics and pages; for one daemon."""
     from secor.core.clock import SystemClock
     from secor.service.monitoring.health import Health
     from secor.service.monitoring.restore_telemetry import RestoreTelemetry
     from secor.service.restore_metrics import RestoreMetrics
     from secor.wiring.http_server import metrics_server, pages_of_restore
-    from secor.wiring.restore import open_job
-    from secor.wiring.restore_plan import prepare
-    from secor.wiring.restore_run import STUCK, daemon_of
-    from secor.wiring.restore_run import run as run_engine
+    from secor.wiring.restore_run import STUCK
 
-    settings = load_job(config)
     logs.configure(settings.logs.level, settings.logs.format, sys.stderr, None)
-    log = structlog.get_logger("secor.restore")
-    name = settings.group.name
-    log.info("starting", job=name, config=str(config))
+    job = settings.group.name
+    structlog.get_logger(name).info("starting", job=job, config=str(config))
     metrics, clock = RestoreMetrics(), SystemClock()
     health = Health(clock, limit=STUCK)
     transactional = settings.writing.exactly_once == "required"
     telemetry = RestoreTelemetry(metrics, health, clock, transactional=transactional)
-    pages = pages_of_restore(partial(telemetry.status, name))
-    with metrics_server(settings.metrics, health, metrics, pages), open_job(settings) as job:
-        planned = prepare(job)
-        for finding in planned.findings:
-            log.warning("preflight", topic=finding.topic, what=finding.what)
-        telemetry.ends = planned.ends
-        with daemon_of(job, telemetry) as daemon, progress_bar("restoring") as show:
-            ended = run_engine(
-                daemon,
-                settings.writing.workers,
-                telemetry,
-                lambda: show(*telemetry.done, telemetry.messages),
-            )
-    return _summarize(name, ended, telemetry, config)
+    pages = pages_of_restore(partial(telemetry.status, job))
+    with metrics_server(settings.metrics, health, metrics, pages):
+        yield telemetry
+
+
+def write_messages(job: Job, telemetry: RestoreTelemetry) -> Ended:
+    """Make the missing topics and write all messages; ends early with SIGTERM or a stop.
+
+    Raises ``ConfigurationError`` where the job must not begin.
+    """
+    from secor.wiring.restore_plan import prepare
+    from secor.wiring.restore_run import daemon_of
+    from secor.wiring.restore_run import run as run_engine
+
+    planned = prepare(job)
+    log = structlog.get_logger("secor.restore")
+    for finding in planned.findings:
+        log.warning("preflight", topic=finding.topic, what=finding.what)
+    telemetry.ends = planned.ends
+    with daemon_of(job, telemetry) as daemon, progress_bar("restoring") as show:
+        return run_engine(
+            daemon,
+            job.config.writing.workers,
+            telemetry,
+            lambda: show(*telemetry.done, telemetry.messages),
+        )
 
 
 def _summarize(job: str, ended: Ended, telemetry: RestoreTelemetry, config: Path) -> Exit:

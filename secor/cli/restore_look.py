@@ -16,6 +16,7 @@ from secor.core.text import how_many
 
 if TYPE_CHECKING:
     from secor.restore.verify import PartitionResult
+    from secor.wiring.restore import Job
     from secor.wiring.restore_status import JobStatus
 
 
@@ -88,18 +89,9 @@ def verify(config: Path, as_json: bool) -> int:
     writing.exactly_once = "disabled", duplicates are only counted.
     """
     from secor.wiring.restore import open_job
-    from secor.wiring.restore_verify import offsets_to_compare
-    from secor.wiring.restore_verify import verify as compare
 
-    with open_job(load_job(config)) as job, progress_bar("verifying") as show:
-        total, done, seen = offsets_to_compare(job), 0, 0
-
-        def advance(offsets: int, messages: int) -> None:
-            nonlocal done, seen
-            done, seen = done + offsets, seen + messages
-            show(done, total, seen)
-
-        results = list(_shown(compare(job, advance), quiet=as_json))
+    with open_job(load_job(config)) as job:
+        results = results_of(job, quiet=as_json)
     wrong = [result for result in results if result.difference is not None]
     messages = sum(result.messages for result in results)
     if as_json:
@@ -121,7 +113,7 @@ def verify(config: Path, as_json: bool) -> int:
             + (
                 how_many(len(wrong), "partition differs", "partitions differ")
                 if wrong
-                else _all_equal(results)
+                else all_equal(results)
             )
             + _withheld(results)
         )
@@ -129,7 +121,24 @@ def verify(config: Path, as_json: bool) -> int:
     return Exit.DIFFERENT if wrong or not results else Exit.OK
 
 
-def _all_equal(results: Sequence[PartitionResult]) -> str:
+def results_of(job: Job, *, quiet: bool) -> list[PartitionResult]:
+    """Compare all partitions, each shown as it is compared unless ``quiet``."""
+    from secor.wiring.restore_verify import offsets_to_compare
+    from secor.wiring.restore_verify import verify as compare
+
+    with progress_bar("verifying") as show:
+        total, done, seen = offsets_to_compare(job), 0, 0
+
+        def advance(offsets: int, messages: int) -> None:
+            nonlocal done, seen
+            done, seen = done + offsets, seen + messages
+            show(done, total, seen)
+
+        return list(_shown(compare(job, advance), quiet=quiet))
+
+
+def all_equal(results: Sequence[PartitionResult]) -> str:
+    """Return what to say where no partition differs."""
     if not results:
         return "nothing was compared: the job writes to no partition"
     if not any(result.messages for result in results):

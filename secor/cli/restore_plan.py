@@ -25,25 +25,32 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Selected:
+class Selected:
     """What a job selects of what is archived; with ``at_most``, rows decide about the rest."""
 
     ranges: Ranges
     at_most: bool
 
     @classmethod
-    def of(cls, config: RestoreConfig) -> _Selected:
+    def of(cls, config: RestoreConfig) -> Selected:
+        """Return what the file of a job selects."""
         from secor.wiring.restore_sources import ranges_of
 
         source = config.source
         return cls(ranges_of(source), bool(source.since or source.until or source.filter))
 
     def of_extent(self, extent: SourceExtent) -> list[OffsetRange]:
+        """Return the selected ranges of a source partition."""
         from secor.restore.selection import selected_offsets
 
         return selected_offsets(extent, self.ranges)
 
+    def offsets(self, extent: SourceExtent) -> int:
+        """Return how many offsets are selected."""
+        return _offsets(self.of_extent(extent))
+
     def text(self, extent: SourceExtent) -> str:
+        """Return the selected ranges for people."""
         selected = self.of_extent(extent)
         if selected == [extent.range]:
             return str(extent.range)
@@ -74,8 +81,8 @@ def plan(config: Path, as_json: bool) -> int:
     with open_job(load_job(config)) as job:
         planned = look(job)
         version, transactional = job.requests.version, job.transactional
-        mapping, selected = job.config.target.mapping, _Selected.of(job.config)
-        verdict = _verdict(planned, selected) if planned.topics else nothing_archived(job)
+        mapping, selected = job.config.target.mapping, Selected.of(job.config)
+        verdict = verdict_of(planned, selected) if planned.topics else nothing_archived(job)
     if as_json:
         report = _as_json(planned, version, selected, transactional=transactional)
         click.echo(json.dumps(report, indent=2))
@@ -91,7 +98,7 @@ def plan(config: Path, as_json: bool) -> int:
 
 
 def _plan_rows(
-    planned: JobPlan, mapping: Mapping[int, int], selected: _Selected
+    planned: JobPlan, mapping: Mapping[int, int], selected: Selected
 ) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [("source", "offsets", "objects", "size", "target")]
     for topic in planned.topics:
@@ -119,7 +126,8 @@ def _made(planned: JobPlan) -> Iterator[str]:
             yield f"{topic.target.name} is made with {partitions}, {settings}"
 
 
-def _verdict(planned: JobPlan, selected: _Selected) -> str:
+def verdict_of(planned: JobPlan, selected: Selected) -> str:
+    """Return how much a job writes at most, and whether it may begin."""
     extents = [extent for topic in planned.topics for extent in topic.extents]
     offsets = sum(_offsets(selected.of_extent(extent)) for extent in extents)
     size = human_size(sum(selected.size(extent) for extent in extents))
@@ -129,13 +137,13 @@ def _verdict(planned: JobPlan, selected: _Selected) -> str:
 
 
 def _as_json(
-    planned: JobPlan, version: int, selected: _Selected, *, transactional: bool
+    planned: JobPlan, version: int, selected: Selected, *, transactional: bool
 ) -> dict[str, object]:
     return {
         "transactions": version if transactional else 0,
         "may_begin": planned.may_begin,
         "at_most": selected.at_most,
-        "findings": [_finding(finding) for finding in planned.plan_findings],
+        "findings": [finding_of(finding) for finding in planned.plan_findings],
         "topics": [
             {
                 "topic": topic.topic,
@@ -160,14 +168,15 @@ def _as_json(
                     }
                     for extent in topic.extents
                 ],
-                "findings": [_finding(finding) for finding in topic.plan_findings],
+                "findings": [finding_of(finding) for finding in topic.plan_findings],
             }
             for topic in planned.topics
         ],
     }
 
 
-def _finding(finding: Finding) -> dict[str, str]:
+def finding_of(finding: Finding) -> dict[str, str]:
+    """Return a finding for JSON."""
     return {
         "severity": finding.severity.value,
         "about": finding.topic,

@@ -101,7 +101,7 @@ class Source(Section):
     )
     topics: Names = Field(
         default=(),
-        description="Topics by name. Give this or source.topics_pattern.",
+        description="Topics by name. Without this and source.topics_pattern: all archived topics.",
         examples=[["clicks"]],
     )
     topics_pattern: Maybe[Expression] = Field(
@@ -112,8 +112,8 @@ class Source(Section):
     )
     topics_exclude: Maybe[Expression] = Field(
         default=None,
-        description="Topics that source.topics_pattern leaves out: those whose whole name"
-        " matches this regular expression.",
+        description="Topics that source.topics_pattern, or all archived topics, leave out: those"
+        " whose whole name matches this regular expression.",
         examples=["_.*"],
     )
     partitions: tuple[_Number, ...] = Field(
@@ -168,8 +168,6 @@ class Source(Section):
     def _check(self) -> Self:
         if self.topics and self.topics_pattern is not None:
             raise fault("topics are named in source.topics already: keep one", "topics_pattern")
-        if not self.topics and self.topics_pattern is None:
-            raise fault("no topics: name them here, or give source.topics_pattern", "topics")
         if (self.kind == "json-lines") != (self.directory is not None):
             raise fault('belongs to source.kind = "json-lines"', "directory")
         if (self.kind == "plugin") != (self.plugin is not None):
@@ -347,6 +345,16 @@ class Writing(Section):
         return self
 
 
+class Recover(Section):
+    """``[recover]``: what ``secor recover`` brings back beside topics and messages."""
+
+    leave_out: tuple[Literal["groups", "acls", "quotas"], ...] = Field(
+        default=(),
+        description="Kinds that are not brought back, as where another tool makes the ACLs.",
+        examples=[["acls"]],
+    )
+
+
 class RestoreMetrics(Metrics):
     """``[metrics]``: as a daemon's, but without a server unless a port is given."""
 
@@ -373,6 +381,10 @@ class RestoreConfig(Section):
     )
     writing: Writing = Field(
         default_factory=Writing, description="Transactions, limits and the offsets of the job."
+    )
+    recover: Recover = Field(
+        default_factory=Recover,
+        description="What 'secor recover' brings back beside topics and messages.",
     )
     metrics: RestoreMetrics = Field(
         default_factory=RestoreMetrics,

@@ -93,6 +93,48 @@ def new_topic(
     return NewTopic(partitions, {**settings, **wanted}, later, left_out)
 
 
+def held_back(
+    archived: Mapping[str, str], wanted: Mapping[str, str], present: Mapping[str, str] | None
+) -> dict[str, str | None]:
+    """Return what a topic that was made by ``new_topic`` must still get; None to take one away.
+
+    ``present`` are the settings that it has been given, None before it is made.  What somebody
+    has changed since is not there: see ``changed_since``.
+    """
+    at_the_end = _at_the_end(archived, wanted)
+    if present is None:
+        return at_the_end
+    return {
+        name: value
+        for name, value in at_the_end.items()
+        if present.get(name) != value and present.get(name) in _while_written(name)
+    }
+
+
+def changed_since(
+    archived: Mapping[str, str], wanted: Mapping[str, str], present: Mapping[str, str]
+) -> list[str]:
+    """Return the settings of which the topic has neither the archived value nor the held one."""
+    return sorted(
+        name
+        for name, value in _at_the_end(archived, wanted).items()
+        if present.get(name) != value and present.get(name) not in _while_written(name)
+    )
+
+
+def _at_the_end(archived: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the settings that ``new_topic`` holds back or adds, as the topic had them."""
+    later: dict[str, str | None] = dict(new_topic(1, None, archived, None, wanted).later)
+    added = (ALWAYS_SET | TIME_LIMITS) - archived.keys() - wanted.keys()
+    return {**dict.fromkeys(sorted(added)), **later}
+
+
+def _while_written(name: str) -> tuple[str | None, ...]:
+    """Return the values that a setting may have until it gets its own."""
+    # Limits that the brokers would not have by themselves are not set.
+    return (NO_LIMIT, None) if name in TIME_LIMITS else (KEEP_EVERYTHING[name],)
+
+
 def without_time_limits(
     new: NewTopic, effective: Mapping[str, str], wanted: Mapping[str, str]
 ) -> NewTopic:

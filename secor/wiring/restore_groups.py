@@ -44,6 +44,22 @@ def plan_groups(
 
     ``name`` is a template such as ``restored-{group}``.  Raises ``ConfigurationError``.
     """
+    _check_origin(job, job.routing(), origin)
+    translated = translate_groups(job, origin.offsets)
+    states = admin.states()
+    return [
+        _plan_group(admin, group, _formatted(name, group), results, states, force=force)
+        for group, results in translated.items()
+    ]
+
+
+def translate_groups(
+    job: Job, offsets: Sequence[GroupOffset]
+) -> dict[str, list[Translation | Untranslated]]:
+    """Return where each offset of each group is at the target, by group in the order of names.
+
+    Raises ``ConfigurationError`` where the job has not begun.
+    """
     partitions = job.offsets_partitions()
     if not partitions:
         raise ConfigurationError(
@@ -51,7 +67,6 @@ def plan_groups(
             " secor restore run"
         )
     route = job.routing()
-    _check_origin(job, route, origin)
     written = {
         source: stored.next_offset
         for source, stored in read_all_offsets(job, partitions).offsets.items()
@@ -59,21 +74,13 @@ def plan_groups(
     by_time = _ByTime(job, route)
     sources = job.sources()
     places = Places(read_pairs(job, partitions), _Counting(job, route))
-    states = admin.states()
     by_group: dict[str, list[GroupOffset]] = defaultdict(list)
-    for it in origin.offsets:
+    for it in offsets:
         by_group[it.group].append(it)
-    return [
-        _plan_group(
-            admin,
-            group,
-            _formatted(name, group),
-            list(translate(offsets, sources, written, places, by_time)),
-            states,
-            force=force,
-        )
-        for group, offsets in sorted(by_group.items())
-    ]
+    return {
+        group: list(translate(by_group[group], sources, written, places, by_time))
+        for group in sorted(by_group)
+    }
 
 
 def _formatted(name: str, group: str) -> str:

@@ -17,6 +17,8 @@ from secor.core.text import error_text
 
 MOST_PARTITIONS = 1000
 """Partitions that one request makes: controllers refuse more than 10,000, and need their time."""
+MOST_ALTERED = 500
+"""Topics whose settings one request changes."""
 _BROKERS_DEFAULT = -1
 _DENIED = kafka_errors.TopicAuthorizationFailedError.errno
 _EXISTS = kafka_errors.TopicAlreadyExistsError.errno
@@ -170,6 +172,34 @@ class TopicAdmin:
         free = [_free_bytes(answer["log_dirs"]) for answer in answers]
         known = [size for size in free if size is not None]
         return sum(known) if known and len(known) == len(free) else None
+
+    def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
+        """Change settings of topics, None to take one away; return why some were refused.
+
+        Settings that are not named stay as they are.
+        """
+        resources = [
+            ConfigResource(
+                ConfigResourceType.TOPIC,
+                topic,
+                configs={
+                    name: ("DELETE", None) if value is None else ("SET", value)
+                    for name, value in settings.items()
+                },
+            )
+            for topic, settings in topics.items()
+        ]
+        refused: dict[str, str] = {}
+        for begin in range(0, len(resources), MOST_ALTERED):
+            together = resources[begin : begin + MOST_ALTERED]
+            what = "changing settings of topics (allow this user AlterConfigs on them)"
+            try:
+                # Brokers refuse settings that they do not know, each by name.
+                answer = self._admin.alter_configs(together, raise_on_unknown=False)
+            except kafka_errors.KafkaError as error:
+                raise translated(error, what) from error
+            refused |= {it: why for it, why in answer["topic"].items() if why != "OK"}
+        return refused
 
     def describe(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
         """Describe topics; absent ones are left out.

@@ -53,7 +53,6 @@ def test_the_ranges_in_the_closing_comment_work(tmp_path: Path) -> None:
     ("before", "after", "told"),
     [
         ('topics = ["clicks"]', 'topic = ["clicks"]', "did you mean source.topics?"),
-        ('topics = ["clicks"]', "", "source.topics: no topics"),
         ('#topics_pattern = "none"', 'topics_pattern = "c.*"', "named in source.topics already"),
         *(
             ('#topic = "{topic}"', f'topic = "{name}"', "use {topic} for the archived name")

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from secor.restore.new_topics import NO_LIMIT, new_topic, without_time_limits
+from secor.restore.new_topics import (
+    NO_LIMIT,
+    changed_since,
+    held_back,
+    new_topic,
+    without_time_limits,
+)
 from secor.restore.preflight import Severity, making
 
 ARCHIVED = {
@@ -75,3 +81,32 @@ def test_limits_of_times_are_lifted_where_the_brokers_have_any() -> None:
     # Brokers that do not know a limit refuse to set it; what the job says is left alone.
     assert without_time_limits(new, {}, {}) == new
     assert without_time_limits(new, {after: "7"}, {after: "7"}) == new
+
+
+def test_what_was_held_back_is_set_at_the_end_and_what_was_added_is_taken_away() -> None:
+    new = new_topic(1, None, ARCHIVED, None, {})
+    made = {**new.settings, "message.timestamp.before.max.ms": NO_LIMIT}
+    expected = {
+        "cleanup.policy": "compact",
+        "retention.ms": "1000",
+        "message.timestamp.before.max.ms": "5",
+    }
+    assert held_back(ARCHIVED, {}, made) == expected
+    assert held_back(ARCHIVED, {}, None) == {
+        **expected,
+        "message.timestamp.after.max.ms": None,
+        "message.timestamp.difference.max.ms": None,
+    }
+    assert held_back(ARCHIVED, {}, {**made, **expected}) == {}
+    plain = new_topic(1, None, {}, None, {})
+    assert held_back({}, {}, plain.settings) == {"retention.ms": None}
+    assert held_back({}, {}, {}) == {}
+
+
+def test_a_setting_that_somebody_has_changed_since_stays() -> None:
+    made = dict(new_topic(1, None, ARCHIVED, None, {}).settings)
+    changed = {**made, "retention.ms": "77", "message.timestamp.before.max.ms": "5"}
+    assert held_back(ARCHIVED, {}, changed) == {"cleanup.policy": "compact"}
+    assert changed_since(ARCHIVED, {}, changed) == ["retention.ms"]
+    wanted = {"retention.ms": "9"}
+    assert "retention.ms" not in held_back(ARCHIVED, wanted, made)

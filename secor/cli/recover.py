@@ -1,0 +1,161 @@
+"""``secor recover``: a lost cluster comes back from its archive."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from secor.cli.exit_codes import Exit
+from secor.cli.recover_options import (
+    described_state,
+    kept_text,
+    load_recovery,
+    moment,
+    state_lines,
+    verdict,
+)
+from secor.cli.recover_plan import plan
+from secor.cli.restore import telemetry_of, write_messages
+from secor.cli.restore_look import all_equal, results_of
+from secor.cli.restore_options import as_json, configuration
+from secor.core.text import how_many
+
+if TYPE_CHECKING:
+    from secor.restore.recovery import KindState
+
+
+@click.group(epilog="Example: secor recover plan lost.toml && secor recover run lost.toml")
+def command() -> None:
+    """Bring a lost cluster back: topics, messages, groups, ACLs, quotas and settings.
+
+    JOB.toml is the job of a restore (secor restore) that names the archive and the new cluster;
+    without source.topics it is about all topics.  docs/recovery.md goes through it.
+    """
+
+
+@command.command(epilog="Example: secor recover run lost.toml")
+@configuration
+@moment
+@click.option(
+    "--hold",
+    is_flag=True,
+    help="Leave the settings that delete messages (retention, compaction) for a later run, so that"
+    " 'secor recover verify' can compare everything before.",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also set offsets of groups that are before the restored ones, and quotas that differ.",
+)
+def run(config: Path, time: str | None, cluster: str | None, *, hold: bool, force: bool) -> int:
+    """Bring everything back, in order; run it again after any interruption.
+
+    Topics are made and messages written first, by as many processes as you like; then groups,
+    ACLs, quotas, and last the settings that would have deleted messages.  Exit code 0 when all is
+    back, 5 when something is left: each line says what to do.
+    """
+    from secor.wiring.recover import open_recovery
+
+    settings = load_recovery(config, time)
+    with (
+        telemetry_of(settings, config, "secor.recover") as telemetry,
+        open_recovery(settings, cluster) as recovery,
+    ):
+        click.echo(kept_text(recovery.kept, settings.source.until))
+        ended = write_messages(recovery.job, telemetry)
+        messages = recovery.messages()
+        click.echo(f"{how_many(telemetry.messages, 'message')} written by this process")
+        for assigned_source in ended.failed:
+            click.echo(f"{assigned_source.source}: {assigned_source.error}", err=True)
+        if not messages.is_complete:
+            click.echo(f"messages: {how_many(messages.left, 'offset')} left; run it again")
+            return Exit.DIFFERENT
+        states = []
+        for state in recovery.bring_back(force=force, hold=hold):
+            states.append(state)
+            _show(state)
+    needed = [it for it in states if not (hold and it.kind == "settings")]
+    done = all(it.is_complete for it in needed)
+    click.echo(verdict(needed, config, hold=hold))
+    return Exit.OK if done else Exit.DIFFERENT
+
+
+def _show(state: KindState) -> None:
+    for line in state_lines(state):
+        click.echo(line)
+
+
+@command.command(epilog="Example: secor recover status lost.toml --json")
+@configuration
+@moment
+@as_json
+def status(config: Path, time: str | None, cluster: str | None, *, as_json: bool) -> int:
+    """Show how much of each kind is back, and what stands in the way; change nothing.
+
+    A group that has consumed more since is back.  Exit code 0 when all is back, else 5.
+    """
+    from secor.wiring.recover import open_recovery
+
+    settings = load_recovery(config, time)
+    with open_recovery(settings, cluster) as recovery:
+        states = list(recovery.states())
+        text = kept_text(recovery.kept, settings.source.until)
+    done = all(it.is_complete for it in states)
+    if as_json:
+        report = {"kinds": [described_state(it) for it in states], "complete": done}
+        click.echo(json.dumps(report, indent=2))
+    else:
+        click.echo(text)
+        for state in states:
+            _show(state)
+        click.echo(verdict(states, config))
+    return Exit.OK if done else Exit.DIFFERENT
+
+
+@command.command(epilog="Example: secor recover verify lost.toml")
+@configuration
+@moment
+@as_json
+def verify(config: Path, time: str | None, cluster: str | None, *, as_json: bool) -> int:
+    """Compare everything with the archive: messages one by one, groups, ACLs, quotas, settings.
+
+    It reads all of archive and target.  Exit code 5 when anything is missing or different.
+    """
+    from secor.wiring.recover import open_recovery
+
+    settings = load_recovery(config, time)
+    with open_recovery(settings, cluster) as recovery:
+        text = kept_text(recovery.kept, settings.source.until)
+        if not as_json:
+            click.echo(text)
+        results = results_of(recovery.job, quiet=as_json)
+        states = list(recovery.states())
+    wrong = [it for it in results if it.difference is not None]
+    equal = bool(results) and not wrong
+    done = equal and all(it.is_complete for it in states)
+    if as_json:
+        report = {
+            "messages": {
+                "compared": sum(it.messages for it in results),
+                "partitions": len(results),
+                "differences": [str(it.difference) for it in wrong],
+            },
+            "kinds": [described_state(it) for it in states],
+            "equal": done,
+        }
+        click.echo(json.dumps(report, indent=2))
+        return Exit.OK if done else Exit.DIFFERENT
+    compared = how_many(sum(it.messages for it in results), "message")
+    differ = how_many(len(wrong), "partition differs", "partitions differ")
+    click.echo(f"{compared} compared: {differ if wrong else all_equal(results)}")
+    for state in states:
+        _show(state)
+    click.echo(verdict(states, config) if equal else "the messages differ: see above")
+    return Exit.OK if done else Exit.DIFFERENT
+
+
+for subcommand in (plan,):
+    command.add_command(subcommand)

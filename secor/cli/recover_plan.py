@@ -1,0 +1,120 @@
+"""``secor recover plan``: what a recovery would bring back, and what stands in its way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from secor.cli.exit_codes import Exit
+from secor.cli.open_archive import human_size, table
+from secor.cli.recover_options import (
+    described_state,
+    kept_text,
+    load_recovery,
+    moment,
+    state_lines,
+)
+from secor.cli.restore_options import as_json, configuration
+from secor.cli.restore_plan import Selected, finding_of, verdict_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from secor.restore.recovery import KindState
+    from secor.wiring.restore_plan import JobPlan, PlannedTopic
+
+
+@click.command(epilog="Example: secor recover plan lost.toml")
+@configuration
+@moment
+@as_json
+def plan(config: Path, time: str | None, cluster: str | None, *, as_json: bool) -> int:
+    """Show what would come back, and what stands in the way; change nothing.
+
+    Exit code 5 when the recovery must not begin, or a part of it would not be complete.
+    """
+    from secor.wiring.recover import open_recovery
+    from secor.wiring.restore_plan import nothing_archived
+    from secor.wiring.restore_plan import plan as look
+
+    settings = load_recovery(config, time)
+    with open_recovery(settings, cluster) as recovery:
+        planned = look(recovery.job)
+        selected = Selected.of(settings)
+        states = list(recovery.states()) if planned.topics else []
+        places = recovery.expected_groups()
+        text = kept_text(recovery.kept, settings.source.until)
+        last = verdict_of(planned, selected) if planned.topics else nothing_archived(recovery.job)
+    # What is not there yet is no obstacle before the first run.
+    clear = planned.may_begin and not any(it.obstacles or not it.is_kept for it in states)
+    if as_json:
+        report = {
+            "may_begin": planned.may_begin,
+            "topics": [_described(it, selected) for it in planned.topics],
+            "findings": [finding_of(it) for it in planned.findings],
+            "offsets_of_groups": dict(places),
+            "kinds": [described_state(it) for it in states],
+        }
+        click.echo(json.dumps(report, indent=2))
+        return Exit.OK if clear else Exit.DIFFERENT
+    for line in _lines(text, planned, selected, places, states):
+        click.echo(line)
+    click.echo(last)
+    return Exit.OK if clear else Exit.DIFFERENT
+
+
+def _lines(
+    text: str,
+    planned: JobPlan,
+    selected: Selected,
+    places: Mapping[str, int],
+    states: list[KindState],
+) -> Iterator[str]:
+    yield text
+    rows: list[tuple[str, ...]] = [
+        ("topic", "target", "partitions", "offsets", "size", "made with", "set at the end")
+    ]
+    rows += [_row(it, selected) for it in planned.topics]
+    yield from table(rows, left=frozenset({0, 1, 5, 6}))
+    for finding in planned.findings:
+        yield f"{finding.severity.value}: {finding.topic}: {finding.what}"
+    for state in states:
+        if state.kind not in ("topics", "messages"):
+            yield from state_lines(state)
+        if state.kind == "groups" and places:
+            offsets = ", ".join(f"{count:,} {place}" for place, count in places.items())
+            yield f"groups: offsets as far as the archive tells: {offsets}"
+
+
+def _row(topic: PlannedTopic, selected: Selected) -> tuple[str, ...]:
+    new = topic.new
+    return (
+        topic.topic,
+        topic.target.name,
+        f"{new.partitions if new else topic.target.partitions:,}",
+        f"{sum(map(selected.offsets, topic.extents)):,}",
+        human_size(sum(map(selected.size, topic.extents))),
+        _settings(new.settings) if new else "(is there)",
+        _settings(new.later) if new else "",
+    )
+
+
+def _settings(settings: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(settings.items()))
+
+
+def _described(topic: PlannedTopic, selected: Selected) -> dict[str, object]:
+    new = topic.new
+    return {
+        "topic": topic.topic,
+        "target": topic.target.name,
+        "partitions": new.partitions if new else topic.target.partitions,
+        "offsets": sum(map(selected.offsets, topic.extents)),
+        "size": sum(map(selected.size, topic.extents)),
+        "made_with": None if new is None else dict(new.settings),
+        "set_at_the_end": None if new is None else dict(new.later),
+    }

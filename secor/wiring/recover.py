@@ -1,0 +1,250 @@
+"""Recovery of a whole cluster: topics and messages by a restore's job, then what else was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+
+from secor.adapters.kafka.topic_admin import TopicDescription
+from secor.config.restore import RestoreConfig
+from secor.core.errors import ConfigurationError, CorruptFile
+from secor.core.text import how_many
+from secor.restore.groups import GroupOffset
+from secor.restore.new_topics import changed_since, held_back
+from secor.restore.recovery import KindState
+from secor.wiring.clients import brokers_options, reach_store
+from secor.wiring.recover_access import (
+    RenamedRules,
+    denied_as_obstacle,
+    look_at_quotas,
+    look_at_rules,
+    make_quotas,
+    make_rules,
+    renamed_rules,
+)
+from secor.wiring.recover_groups import (
+    RestoredGroups,
+    commit_groups,
+    expected_places,
+    look_at_groups,
+    restored_groups,
+)
+from secor.wiring.recover_kept import KeptCluster, kept_cluster
+from secor.wiring.restore import Job, open_job
+from secor.wiring.restore_groups import open_groups
+from secor.wiring.restore_status import status_of
+
+Told = Callable[[KindState], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """A restore's job and what the archive has kept of the lost cluster."""
+
+    job: Job
+    kept: KeptCluster
+
+    @property
+    def config(self) -> RestoreConfig:
+        """The file, with the time of the recovery in ``source.until``."""
+        return self.job.config
+
+    def topics(self) -> list[str]:
+        """Return the archived topics that are restored, with messages or without, by name."""
+        named = {it.topic for it in self.job.sources()} | set(self.job.described_topics())
+        return sorted(it for it in named if self.job.target_name(it) not in self.job.own_topics)
+
+    def wants(self, kind: str) -> bool:
+        """Tell whether a kind is to be brought back."""
+        return kind not in self.config.recover.leave_out
+
+    # ------------------------------------------------------------------ looking
+
+    def states(self) -> Iterator[KindState]:
+        """Give the state of every kind, in the order in which they are done; writes nothing."""
+        topics = self.topics()
+        described = self.job.admin.describe([*map(self.job.target_name, topics)])
+        missing = [it for it in topics if self.job.target_name(it) not in described]
+        yield KindState("topics", len(topics), len(topics) - len(missing))
+        messages = self.messages()
+        yield messages
+        if self.wants("groups"):
+            yield self._groups(messages, commit=False, force=False)
+        if self.wants("acls"):
+            yield self._kept("acls", lambda: look_at_rules(self._options, self._rules()))
+        if self.wants("quotas"):
+            yield self._kept("quotas", lambda: look_at_quotas(self._options, self.kept.quotas()))
+        yield self.settings(topics, described)
+
+    def messages(self) -> KindState:
+        """Return how many archived offsets are written."""
+        status = status_of(self.job)
+        total = sum(it.extent.range.end - it.extent.range.start for it in status.rows if it.extent)
+        notes = [] if status.record is None else [f"job {status.job}: {status.state}"]
+        obstacles = ["its offsets topic is gone: see secor restore plan"] if status.gone else []
+        if status.vanished and not status.holes:
+            gone = how_many(status.vanished, "source partition")
+            obstacles.append(f"the archive has no object of {gone} any more: bring them back")
+        return KindState(
+            "messages", total, total - min(status.left, total), (*obstacles,), (*notes,)
+        )
+
+    def settings(
+        self, topics: list[str], described: Mapping[str, TopicDescription] | None = None
+    ) -> KindState:
+        """Return how many topics have the settings back that were held back."""
+        waiting, changed = self._held(topics, described)
+        notes = [
+            f"{name} is made by somebody else, or was changed since: {', '.join(settings)} stay"
+            for name, settings in changed.items()
+        ]
+        return KindState("settings", len(topics), len(topics) - len(waiting), (), tuple(notes))
+
+    def _held(
+        self, topics: list[str], described: Mapping[str, TopicDescription] | None
+    ) -> tuple[dict[str, dict[str, str | None]], dict[str, list[str]]]:
+        """Return what targets must still get, and what somebody has changed there."""
+        waiting: dict[str, dict[str, str | None]] = {}
+        changed: dict[str, list[str]] = {}
+        if self.config.target.append:
+            return waiting, changed
+        wanted = self.config.target.settings
+        names = [*map(self.job.target_name, topics)]
+        known = self.job.admin.describe(names) if described is None else described
+        for topic, name in zip(topics, names, strict=True):
+            try:
+                kept = self.job.kept_topic(topic)
+            except CorruptFile:
+                kept = None
+            if kept is None or kept.settings is None or names.count(name) > 1:
+                continue
+            present = known[name].settings if name in known else None
+            later = held_back(kept.settings, wanted, present)
+            others = [] if present is None else changed_since(kept.settings, wanted, present)
+            waiting |= {name: later} if later else {}
+            changed |= {name: others} if others else {}
+        return waiting, changed
+
+    def expected_groups(self) -> Mapping[str, int]:
+        """Return how many offsets of groups can be translated how exactly, before the restore."""
+        places = expected_places(self.job, self.kept.group_offsets(), self.topics())
+        return {it.value: count for it, count in sorted(places.items(), key=lambda it: it[0].name)}
+
+    # ------------------------------------------------------------------ doing
+
+    def bring_back(self, *, force: bool, hold: bool) -> Iterator[KindState]:
+        """Bring back groups, ACLs, quotas and settings, after the messages.
+
+        ``hold`` leaves the settings that delete messages for a later time.
+        """
+        topics = self.topics()
+        if self.wants("groups"):
+            yield self._groups(self.messages(), commit=True, force=force)
+        if self.wants("acls"):
+            rules = self._rules()
+            make = partial(make_rules, self._options, rules)
+            yield self._kept("acls", lambda: denied_as_obstacle("acls", len(rules.rules), make))
+        if self.wants("quotas"):
+            quotas = self.kept.quotas()
+            set_all = partial(make_quotas, self._options, quotas, force=force)
+            yield self._kept("quotas", lambda: denied_as_obstacle("quotas", len(quotas), set_all))
+        if not hold:
+            waiting, _ = self._held(topics, None)
+            refused = self.job.admin.alter(waiting) if waiting else {}
+            state = self.settings(topics)
+            obstacles = [f"{topic} refused its settings: {why}" for topic, why in refused.items()]
+            yield replace(state, obstacles=tuple(obstacles))
+        else:
+            yield self.settings(topics)
+
+    def _groups(self, messages: KindState, *, commit: bool, force: bool) -> KindState:
+        offsets = self.kept.group_offsets()
+        if messages.left or messages.obstacles:
+            groups = len({it.group for it in offsets})
+            return self._kept("groups", lambda: KindState("groups", groups, 0))
+        restored = self._restored(offsets)
+        with open_groups(self.job) as admin:
+            return self._kept(
+                "groups",
+                lambda: (
+                    commit_groups(admin, restored, force=force)
+                    if commit
+                    else look_at_groups(admin, restored)
+                ),
+            )
+
+    def _restored(self, offsets: list[GroupOffset]) -> RestoredGroups:
+        if not offsets:
+            return RestoredGroups({}, {}, (), ())
+        return restored_groups(self.job, offsets, self.topics())
+
+    def _rules(self) -> RenamedRules:
+        source = self.config.source
+        chosen = source.topics or source.topics_pattern or source.topics_exclude
+        return renamed_rules(
+            self.kept.access_rules(),
+            self.topics(),
+            self.config.target.topic,
+            is_whole=not chosen,
+        )
+
+    def _kept(self, kind: str, look: Callable[[], KindState]) -> KindState:
+        if kind not in self.kept.states:
+            what = (
+                f"nothing is kept of {kind}"
+                + (f" of cluster {self.kept.cluster}" if self.kept.cluster else "")
+                + (f" at {self.config.source.until}" if self.config.source.until else "")
+                + f': bring them back by hand, then put "{kind}" into recover.leave_out'
+            )
+            return KindState(kind, 0, 0, (what,), (), is_kept=False)
+        state = look()
+        damaged = [
+            f"{key} cannot be read and is left out: bring a good copy back"
+            for key in self.kept.damaged(kind)
+        ]
+        return replace(state, obstacles=(*state.obstacles, *damaged))
+
+    @property
+    def _options(self) -> Mapping[str, object]:
+        return brokers_options(self.config.kafka)
+
+
+def as_of(config: RestoreConfig, until: float | None) -> RestoreConfig:
+    """Return the file with the time of the recovery, in seconds since 1970, as ``source.until``.
+
+    Raises ``ConfigurationError`` where the file names another one.
+    """
+    if until is None:
+        return config
+    time = datetime.fromtimestamp(until, UTC)
+    if config.source.until is not None and config.source.until != time:
+        raise ConfigurationError(
+            f"--at: the file has source.until = {config.source.until.isoformat()}: name one time"
+        )
+    if config.source.since is not None and config.source.since >= time:
+        raise ConfigurationError("--at: must be later than source.since")
+    source = config.source.model_copy(update={"until": time})
+    return config.model_copy(update={"source": source})
+
+
+@contextmanager
+def open_recovery(config: RestoreConfig, cluster: str | None) -> Iterator[Recovery]:
+    """Connect to the archive and the target.  Raises ``SecorError``.
+
+    ``cluster`` is the id of the lost one, None for the newest that is not the target.
+    """
+    source = config.source
+    if source.kind != "archive":
+        raise ConfigurationError(
+            f'source.kind = "{source.kind}": only an archive of a backup group keeps a cluster;'
+            " use secor restore for this one"
+        )
+    with open_job(config) as job:
+        store = reach_store(config.store, connections=2)
+        until = None if source.until is None else source.until.timestamp()
+        target = job.log.cluster_id()
+        kept = kept_cluster(store, source.prefix, until=until, wanted=cluster, target=target)
+        yield Recovery(job, kept)

@@ -1,0 +1,167 @@
+"""Groups of a lost cluster: what is expected of their offsets, compared, and committed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from secor.adapters.kafka.group_admin import GroupAdmin
+from secor.core.model import RUNNING_UNLESS, Committed, TopicPartition
+from secor.core.text import how_many
+from secor.restore.groups import GroupOffset, Position, Precision, Translation, Untranslated
+from secor.restore.recovery import (
+    GroupState,
+    KindState,
+    Place,
+    compare_group,
+    expected_place,
+    state_of_groups,
+)
+from secor.wiring.kept_groups import GROUPS_AT_ONCE
+from secor.wiring.restore import Job
+from secor.wiring.restore_groups import translate_groups
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredGroups:
+    """Where each group goes on, by group and target partition, and what has no place there."""
+
+    wanted: Mapping[str, Mapping[TopicPartition, Committed]]
+    precisions: Mapping[str, int]
+    """How many offsets are exact, rounded down, and found by time."""
+    left_out: tuple[Untranslated, ...]
+    refused: tuple[Untranslated, ...]
+
+
+def expected_places(
+    job: Job, offsets: Iterable[GroupOffset], topics: Iterable[str]
+) -> Counter[Place]:
+    """Return how many offsets can be translated how exactly, before the restore of messages."""
+    extents = {
+        TopicPartition(it.topic, it.partition): job.source.extent(it).range for it in job.sources()
+    }
+    known = frozenset(topics)
+    names = Counter(map(job.target_name, known))
+    mixed = job.config.target.partitioning != "same" or any(it > 1 for it in names.values())
+    return Counter(expected_place(it, extents, known, is_mixed=mixed) for it in offsets)
+
+
+def restored_groups(
+    job: Job, offsets: Sequence[GroupOffset], topics: Iterable[str]
+) -> RestoredGroups:
+    """Translate all offsets of the restored ``topics``; the others are left out.
+
+    Raises ``ConfigurationError`` where the job has not begun.
+    """
+    known = frozenset(topics)
+    chosen = [it for it in offsets if it.topic_partition.topic in known]
+    left_out = [
+        Untranslated(it, "the recovery does not restore this topic")
+        for it in offsets
+        if it.topic_partition.topic not in known
+    ]
+    refused: list[Untranslated] = []
+    wanted: dict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
+    precisions: Counter[str] = Counter()
+    archived = {(it.topic, it.partition) for it in job.sources()}
+    for group, results in translate_groups(job, chosen).items():
+        for result in results:
+            if isinstance(result, Untranslated):
+                place = result.offset.topic_partition
+                result = (
+                    result
+                    if (place.topic, place.partition) in archived
+                    else _of_nothing_archived(job, result)
+                )
+            if isinstance(result, Untranslated):
+                refused.append(result)
+            else:
+                wanted[group][result.target] = Committed(result.position.offset, result.metadata)
+                precisions[result.position.precision.value] += 1
+    return RestoredGroups(wanted, precisions, tuple(left_out), tuple(refused))
+
+
+def _of_nothing_archived(job: Job, untranslated: Untranslated) -> Translation | Untranslated:
+    """Return the target's beginning for a partition of which the archive has no message.
+
+    Without a committed offset a consumer might begin at the end, behind what comes meanwhile.
+    """
+    it = untranslated.offset
+    target = TopicPartition(job.target_name(it.topic_partition.topic), it.topic_partition.partition)
+    if job.config.target.partitioning != "same" or target not in job.log.partitions(target.topic):
+        return untranslated
+    start = job.log.start(target)
+    return Translation(it.group, target, Position(start, Precision.EXACT), (it,))
+
+
+def look_at_groups(admin: GroupAdmin, restored: RestoredGroups) -> KindState:
+    """Compare what the groups have at the target with what was restored."""
+    states, _ = _states(admin, restored)
+    return _summary(states, restored, [])
+
+
+def commit_groups(admin: GroupAdmin, restored: RestoredGroups, *, force: bool) -> KindState:
+    """Commit what is missing; a group that is refused does not stop the others.
+
+    An offset that the target has already is not set back, and with ``force`` only set forward.
+    """
+    states, present = _states(admin, restored)
+    refused = []
+    for state in states:
+        if state.running:
+            continue
+        wanted = restored.wanted[state.group]
+        there = present.get(state.group, {})
+        missing = {
+            place: it
+            for place, it in wanted.items()
+            if place not in there or (force and place in state.behind)
+        }
+        if missing:
+            failed = admin.commit(state.group, missing)
+            refused += [f"group {state.group}, {place}: {why}" for place, why in failed.items()]
+    states, _ = _states(admin, restored)
+    return _summary(states, restored, refused)
+
+
+def _states(
+    admin: GroupAdmin, restored: RestoredGroups
+) -> tuple[list[GroupState], dict[str, dict[TopicPartition, Committed]]]:
+    known = admin.states()
+    present: dict[str, dict[TopicPartition, Committed]] = {}
+    asked = [it for it in restored.wanted if it in known]
+    for begin in range(0, len(asked), GROUPS_AT_ONCE):
+        offsets, _ = admin.offsets_of(asked[begin : begin + GROUPS_AT_ONCE])
+        present |= offsets
+    states = []
+    for group, wanted in restored.wanted.items():
+        state = known.get(group)
+        running = state if state is not None and state not in RUNNING_UNLESS else None
+        there = {place: it.offset for place, it in present.get(group, {}).items()}
+        goal = {place: it.offset for place, it in wanted.items()}
+        states.append(compare_group(group, goal, there, running))
+    return states, present
+
+
+def _summary(
+    states: Sequence[GroupState], restored: RestoredGroups, refused: Sequence[str]
+) -> KindState:
+    further = [
+        f"group {it.offset.group}, {it.offset.topic_partition}: {it.why}" for it in restored.refused
+    ]
+    return state_of_groups(states, [*further, *refused], list(_notes(restored)))
+
+
+def _notes(restored: RestoredGroups) -> Iterator[str]:
+    total = sum(restored.precisions.values())
+    if total:
+        kinds = ", ".join(f"{count:,} {it}" for it, count in sorted(restored.precisions.items()))
+        yield f"{how_many(total, 'offset')}: {kinds}"
+    if restored.left_out:
+        topics = sorted({it.offset.topic_partition.topic for it in restored.left_out})
+        named = ", ".join(topics[:5]) + (", …" if len(topics) > 5 else "")
+        yield (
+            f"{how_many(len(restored.left_out), 'offset')} of topics that are not restored"
+            f" ({named}) are left out"
+        )

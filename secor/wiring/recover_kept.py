@@ -1,0 +1,116 @@
+"""What an archive has kept of one lost cluster, for its recovery: groups, ACLs, quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from secor.adapters.kafka.cluster_admin import AccessRule, Quota
+from secor.archive.cluster_journal import ClusterJournal, JournalState, kept_clusters, seconds_of
+from secor.core.errors import ConfigurationError, CorruptFile
+from secor.core.ports import ObjectStore
+from secor.core.text import iso_time
+from secor.restore.groups import GroupOffset
+from secor.wiring.kept_groups import decode_offsets
+
+KINDS_OF_A_CLUSTER = ("groups", "acls", "quotas")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCluster:
+    """The state of one cluster; of a kind without a state nothing was kept.
+
+    ``others`` are further clusters that the archive knows, with the time of their newest entry.
+    """
+
+    cluster: str | None
+    states: Mapping[str, JournalState]
+    others: Mapping[str, str]
+
+    def looked_at(self, kind: str) -> str | None:
+        """Return when a kind was looked at, in ISO 8601; None where nothing was kept."""
+        state = self.states.get(kind)
+        return None if state is None else state.looked_at
+
+    def damaged(self, kind: str) -> tuple[str, ...]:
+        """Return the keys of entries of a kind that cannot be read."""
+        state = self.states.get(kind)
+        return () if state is None else state.damaged
+
+    def group_offsets(self) -> list[GroupOffset]:
+        """Return all offsets of all groups.  Raises ``CorruptFile``."""
+        return [
+            GroupOffset(group, place, it.offset, it.metadata)
+            for group, content in self._contents("groups")
+            for place, it in sorted(decode_offsets(group, content).items())
+        ]
+
+    def access_rules(self) -> list[AccessRule]:
+        """Return all ACLs.  Raises ``CorruptFile``."""
+        try:
+            return [
+                AccessRule(**rule) for _, rules in self._contents("acls") for rule in _listed(rules)
+            ]
+        except (TypeError, ValueError) as error:
+            raise CorruptFile(f"kept ACLs of cluster {self.cluster}: {error}") from error
+
+    def quotas(self) -> list[Quota]:
+        """Return all client quotas.  Raises ``CorruptFile``."""
+        try:
+            return [_quota(content) for _, content in self._contents("quotas")]
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise CorruptFile(f"kept quotas of cluster {self.cluster}: {error}") from error
+
+    def _contents(self, kind: str) -> Iterator[tuple[str, object]]:
+        state = self.states.get(kind)
+        return iter(()) if state is None else state.contents()
+
+
+def kept_cluster(
+    store: ObjectStore, prefix: str, *, until: float | None, wanted: str | None, target: str
+) -> KeptCluster:
+    """Return what was kept of one cluster, never a mixture: ``wanted``, or the newest.
+
+    The newest is that whose last entry of any kind is the latest, without ``target`` where
+    another one is known.  ``until`` is in seconds since 1970, None for the newest state.
+    Raises ``ConfigurationError`` for a cluster that is not known.
+    """
+    newest: dict[str, str] = {}
+    for kind in KINDS_OF_A_CLUSTER:
+        for cluster, minute in kept_clusters(store, prefix, kind).items():
+            name = unquote(cluster)
+            newest[name] = max(minute, newest.get(name, ""))
+    if wanted is not None and wanted not in newest:
+        known = ", ".join(sorted(newest)) or "none"
+        raise ConfigurationError(
+            f"--cluster: nothing is kept of cluster {wanted}; kept are: {known}"
+        )
+    candidates = {it: newest[it] for it in newest if it != target} or newest
+    chosen = wanted or max(candidates, key=lambda it: candidates[it], default=None)
+    if chosen is None:
+        return KeptCluster(None, {}, {})
+    states = {}
+    for kind in KINDS_OF_A_CLUSTER:
+        state = ClusterJournal(store, prefix, kind, chosen).state(until)
+        if state.minute is not None:
+            states[kind] = state
+    others = {
+        it: iso_time(seconds_of(minute))
+        for it, minute in sorted(newest.items())
+        if it not in (chosen, target)
+    }
+    return KeptCluster(chosen, states, others)
+
+
+def _listed(rules: object) -> list[dict[str, str]]:
+    if not isinstance(rules, list):
+        raise ValueError(f"no list of rules: {rules!r}")
+    return rules
+
+
+def _quota(content: object) -> Quota:
+    if not isinstance(content, dict):
+        raise ValueError(f"no quota: {content!r}")
+    values = {str(key): float(value) for key, value in content["values"].items()}
+    return Quota(tuple(sorted(content["entity"].items())), values)
