@@ -1,4 +1,4 @@
-"""What the commands of ``secor recover`` share: their options, and texts about a recovery."""
+"""Options and texts that the commands of ``secor recover`` share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an archive has kept of one lost cluster, for its recovery: groups, ACLs, quotas."""
+"""Groups, ACLs and quotas of one lost cluster, as its archive has kept them."""
 
 from __future__ import annotations
 
