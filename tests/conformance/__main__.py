@@ -41,10 +41,11 @@ def main() -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["json", "json-schemas"]),
+    type=click.Choice(["json", "json-schemas", "avro"]),
     default="json-schemas",
     show_default=True,
-    help="How Kafka Connect writes messages: JSON alone, or with the converter's schemas.",
+    help="How Kafka Connect writes messages: JSON alone, or with the converter's schemas; Avro by"
+    " Apicurio's registry.",
 )
 @click.option(
     "--table",

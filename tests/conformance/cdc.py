@@ -18,11 +18,13 @@ import psycopg2
 from confluent_kafka import Consumer
 
 from secor.core.errors import Unavailable
+from secor.java.bundles import APICURIO_CONVERTER
 from secor.sandbox import Sandbox
 from secor.sandbox.catalogs import USER, PostgreSqlServer
 from secor.sandbox.state import free_port
 from tests.conformance.comparing import Comparison, compare
 from tests.conformance.group import Options, converter, write_group
+from tests.conformance.registry import ApicurioRegistry
 from tests.conformance.servers import SLOT, ConnectWorker, debezium_settings, source_database
 from tests.conformance.tables import read_hudi, read_iceberg
 from tests.conformance.workload import SOURCES, SourceTable, Workload, source_rows
@@ -306,6 +308,17 @@ def opened(folder: Path, options: Options, say: Say) -> Iterator[Scene]:
         database = source_database(folder, free_port())
         stack.callback(database.stop)
         database.start()
+        registry = None
+        if options.format == "avro":
+            server = ApicurioRegistry(
+                folder=folder / "registry",
+                log=folder / "logs" / "registry.log",
+                port=free_port(),
+                progress=say,
+            )
+            stack.callback(server.stop)
+            server.start()
+            registry = server.url
         connection = _connect(database)
         stack.callback(connection.close)
         connect = ConnectWorker(
@@ -313,14 +326,15 @@ def opened(folder: Path, options: Options, say: Say) -> Iterator[Scene]:
             log=folder / "logs" / "connect.log",
             port=free_port(),
             kafka=sandbox.kafka,
-            converter=converter(options.format),
+            converter=converter(options.format, registry),
             connector=debezium_settings(database),
+            plugins=() if registry is None else [APICURIO_CONVERTER],
             progress=say,
         )
         environment = {"SPARK_LOCAL_IP": "127.0.0.1"}
         if options.table == "hudi":
             environment |= with_spark_35(spark_35(say))
-        config = write_group(folder, sandbox, options)
+        config = write_group(folder, sandbox, options, registry)
         yield Scene(folder, options, sandbox, connection.cursor(), connect, config, environment)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from secor.sandbox import Sandbox
 from tests.conformance.columns import stored_kind
-from tests.conformance.servers import JSON_CONVERTER, PREFIX
+from tests.conformance.servers import AVRO_CONVERTER, JSON_CONVERTER, PREFIX
 from tests.conformance.tables import HUDI, NAMESPACE, catalog_properties
 from tests.conformance.workload import SOURCES, SourceTable
 from tests.integration.daemons import write_config
@@ -27,6 +27,12 @@ timeout = "20m"  # on a machine that does much else
 "spark.driver.memory" = "1g"
 "spark.sql.shuffle.partitions" = "2"
 "spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""
+_KEYS = """
+[parser.key]
+decoder = "avro"
+framing = "apicurio"
+field = "none"  # keys only say which rows are deleted
 """
 
 
@@ -61,15 +67,23 @@ class Options:
         return replace(source, columns=kinds)
 
 
-def converter(form: str) -> dict[str, str]:
-    """Return the settings of the converters."""
+def converter(form: str, registry: str | None = None) -> dict[str, str]:
+    """Return the settings of the converters; ``registry`` is the URL of one for Avro."""
+    if registry is not None:
+        return {
+            "converter": AVRO_CONVERTER,
+            "apicurio.registry.url": registry,
+            "apicurio.registry.auto-register": "true",
+        }
     return {
         "converter": JSON_CONVERTER,
         "schemas.enable": str(form == "json-schemas").lower(),
     }
 
 
-def write_group(folder: Path, sandbox: Sandbox, options: Options) -> Path:
+def write_group(
+    folder: Path, sandbox: Sandbox, options: Options, registry: str | None = None
+) -> Path:
     """Write the configuration of the table group."""
     place = (
         f'[hudi]\nwarehouse = "s3://{sandbox.s3.bucket}/{HUDI}"\n'
@@ -89,12 +103,18 @@ def write_group(folder: Path, sandbox: Sandbox, options: Options) -> Path:
                 "topics": [f"{PREFIX}.public.{name}" for name in SOURCES],
                 "session_timeout": "10s",
             },
-            "parser": {"decoder": "json", "max_bad_ratio": "none"},
+            "parser": {"max_bad_ratio": "none", **_decoder(registry)},
             "policy": {"max_messages": 5000, "max_age": "2s"},
             "commit": {"interval": "5s", "timeout": "5s", "coordinator": "alone"},
         },
-        more="\n".join([place, _SPARK, *routes]),
+        more="\n".join([place, _SPARK, *([] if registry is None else [_KEYS]), *routes]),
     )
+
+
+def _decoder(registry: str | None) -> dict[str, object]:
+    if registry is None:
+        return {"decoder": "json"}
+    return {"decoder": "avro", "framing": "apicurio", "registry_url": registry}
 
 
 def _section(name: str, properties: Mapping[str, str]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from secor.core.errors import Unavailable
-from secor.java.bundles import DEBEZIUM_POSTGRESQL, KAFKA_CONNECT
+from secor.java.bundles import DEBEZIUM_POSTGRESQL, KAFKA_CONNECT, Bundle
 from secor.java.cache import Progress
 from secor.java.jars import jar_folder
 from secor.java.runtime import find_java
@@ -21,6 +21,7 @@ PREFIX = "shop"
 
 SLOT = "conformance"
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+AVRO_CONVERTER = "io.apicurio.registry.utils.converter.AvroConverter"
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
@@ -46,25 +47,31 @@ class ConnectWorker(Server):
         kafka: str,
         converter: Mapping[str, str],
         connector: Mapping[str, str],
+        plugins: Sequence[Bundle] = (),
         progress: Progress,
     ) -> None:
-        """``converter`` has the settings of both converters, without ``key.`` and ``value.``."""
+        """``converter`` has the settings of both converters, without ``key.`` and ``value.``.
+
+        ``plugins`` are loaded beside the connector.
+        """
         super().__init__(name="connect", folder=folder, log=log, port=port)
         self._kafka = kafka
         self._converter = dict(converter)
         self._connector = dict(connector)
+        self._plugins = (DEBEZIUM_POSTGRESQL, *plugins)
         self._progress = progress
 
     def command(self) -> list[str]:
         """Return the program and its arguments; write the files they name."""
         jars = jar_folder(KAFKA_CONNECT, self._progress)
-        # The path is the folder above the connector's own; on the class path of the worker, the
+        # The path is the folder above the plug-ins' own; on the class path of the worker, the
         # connector's services would not be found.
         plugins = self.folder / "plugins"
         plugins.mkdir(parents=True, exist_ok=True)
-        link = plugins / "debezium"
-        if not link.is_symlink():
-            link.symlink_to(jar_folder(DEBEZIUM_POSTGRESQL, self._progress))
+        for bundle in self._plugins:
+            link = plugins / bundle.name
+            if not link.is_symlink():
+                link.symlink_to(jar_folder(bundle, self._progress))
         worker = {
             "bootstrap.servers": self._kafka,
             "listeners": f"http://{self.address}",
