@@ -8,8 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
+from secor.formats.typed.declarations import parse
 from secor.formats.typed.schema import RowSchema
 from secor.tables.catalog import STAGED_WRITES, NewTable
+from secor.tables.column_names import is_uuid
 from secor.tables.routing import TableSettings
 from secor.tables.row_keys import check_key
 from secor.tables.schema_changes import changes_for, column_type, columns_of
@@ -43,7 +45,7 @@ def new_table(
     ``seen`` is the type of the first messages.  Raises ``ConfigurationError``.
     """
     if settings.schema_file is not None:
-        columns = _declared(settings.schema_file, keep_required=not settings.optional_columns)
+        columns = _declared(settings, settings.schema_file)
     elif seen is None or not can_be_made(seen):
         return None
     else:
@@ -69,16 +71,23 @@ def new_table(
     )
 
 
-def _declared(path: str, *, keep_required: bool) -> pa.StructType:
+def _declared(settings: TableSettings, path: str) -> pa.StructType:
     try:
         text = Path(path).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
             f"schema_file {path}: cannot be read: {error}; secor schema writes such files"
         ) from error
-    fields = RowSchema.parse(text, f"schema_file {path}").fields
-    assert fields is not None
-    return pa.struct([_as_column(field, keep_required=keep_required) for field in fields.fields])
+    where, keep_required = f"schema_file {path}", not settings.optional_columns
+    RowSchema.parse(text, where)  # looks at its defaults, too
+    fields = parse(text, where, uuids="uuid" not in settings.text_types)
+    as_text = [
+        field.with_type(pa.string())
+        if is_uuid(field.type) and field.name in settings.partition_columns
+        else field
+        for field in fields.fields
+    ]
+    return pa.struct([_as_column(field, keep_required=keep_required) for field in as_text])
 
 
 def _as_column(field: pa.Field, *, keep_required: bool) -> pa.Field:

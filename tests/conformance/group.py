@@ -59,7 +59,7 @@ class Options:
     def stored(self, source: SourceTable) -> SourceTable:
         """Return a source with what its table's columns hold."""
         schemas = self.format != "json"
-        uuids = schemas and self.table != "hudi"  # nor does schema_file know any
+        uuids = self.table != "hudi"
         kinds = {
             name: stored_kind(name, kind, schemas=schemas, uuids=uuids)
             for name, kind in source.columns.items()

@@ -89,12 +89,12 @@ def _fetch(folder: Path, progress: Progress) -> None:
         command = [str(find_java()), "-cp", f"{pyspark_jars()}/*", "org.apache.ivy.Main"]
         command += ["-settings", str(working / "settings.xml"), "-ivy", str(working / "ivy.xml")]
         command += ["-cache", str(working / "cache")]
-        run_ivy(NAME, [*command, "-retrieve", f"{working}/all.[ext]"], lambda _: None)
-        with (working / "all.tar.gz").open("rb") as file:
+        run_ivy(NAME, [*command, "-retrieve", f"{working}/[artifact].[ext]"], lambda _: None)
+        with (working / f"{NAME}.tar.gz").open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != SHA256:
             raise Unavailable(f"{NAME} has the SHA-256 {digest}, and must have {SHA256}")
-        with tarfile.open(working / "all.tar.gz") as archive:
+        with tarfile.open(working / f"{NAME}.tar.gz") as archive:
             archive.extractall(working / "whole", filter="data")
         # Renamed when whole: a folder of that name is always complete.
         (working / "whole").rename(folder)

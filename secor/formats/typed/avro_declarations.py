@@ -96,6 +96,8 @@ class AvroDeclaration:
             raise FaultError("has no type" if schema is None else f"no type {schema!r:.80}")
         logical = schema.get("logicalType")
         kind = _decimal(schema) if logical == "decimal" else LOGICAL.get(str(logical))
+        if logical == "uuid" and schema.get("type") == "string":
+            kind = pa.uuid()
         if kind is not None:
             return self._remember(schema, namespace, kind)
         return self._complex(schema, namespace)

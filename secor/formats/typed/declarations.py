@@ -13,6 +13,7 @@ from secor.core.errors import ConfigurationError
 from secor.formats.typed.avro_declarations import AvroDeclaration
 from secor.formats.typed.declared_fields import FaultError, field_of, inside, row_of
 from secor.formats.typed.descriptions import MOST_DIGITS, SCALARS
+from secor.formats.typed.nested_arrays import is_list
 
 _WITH_ARGUMENTS = re.compile(r"(\w+)\(([^)]*)\)")
 _TIMES = MappingProxyType(
@@ -23,11 +24,12 @@ DEEPEST = 32
 """Levels of a declaration; readers of Parquet end at some three times as many groups."""
 
 
-def parse(text: str, where: str) -> pa.StructType:
+def parse(text: str, where: str, *, uuids: bool = False) -> pa.StructType:
     """Return the fields of a schema; ``where`` names it in errors.
 
     Fields that may not be null are marked so; defaults are in their metadata under
-    ``DEFAULT``.  Raises ``ConfigurationError``.
+    ``DEFAULT``.  With ``uuids`` such are a type, but for values of maps; else they are text.
+    Raises ``ConfigurationError``.
     """
     try:
         fields = _parse_declared(json.loads(text))
@@ -39,7 +41,21 @@ def parse(text: str, where: str) -> pa.StructType:
         raise ConfigurationError(f"{where}: is no JSON: {error}") from error
     except RecursionError as error:
         raise ConfigurationError(f"{where}: is nested deeper than {DEEPEST} levels") from error
-    return fields
+    return _with_text(fields, uuids=uuids)
+
+
+def _with_text(kind: pa.DataType, *, uuids: bool) -> pa.DataType:
+    """Return a type with text in place of UUIDs, unless ``uuids`` stay."""
+    if isinstance(kind, pa.UuidType):
+        return kind if uuids else pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([it.with_type(_with_text(it.type, uuids=uuids)) for it in kind.fields])
+    if is_list(kind):
+        return pa.list_(kind.value_field.with_type(_with_text(kind.value_type, uuids=uuids)))
+    if pa.types.is_map(kind):
+        item = kind.item_field
+        return pa.map_(kind.key_type, item.with_type(_with_text(item.type, uuids=False)))
+    return kind
 
 
 def _parse_declared(declared: Any) -> pa.StructType:
@@ -93,6 +109,8 @@ def _kind(declared: Any) -> pa.DataType:
 
 
 def _scalar(declared: str) -> pa.DataType | None:
+    if declared == "uuid":
+        return pa.uuid()
     if declared in SCALARS:
         return SCALARS[declared]
     match = _WITH_ARGUMENTS.fullmatch(declared)

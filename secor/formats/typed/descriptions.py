@@ -2,7 +2,8 @@
 
 It is ``{"fields": [{"name": …, "type": …, "nullable": …, "default": …}, …]}``.  A type is
 one of ``SCALARS``, ``decimal(10, 2)``, ``timestamp(ms)``, ``timestamp(us, UTC)``,
-``time(us)``, or ``{"struct": [fields]}``, ``{"list": type}``, ``{"map": type}``.
+``time(us)``, ``uuid`` (in tables; else text), or ``{"struct": [fields]}``, ``{"list": type}``,
+``{"map": type}``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -305,6 +307,50 @@ def test_what_is_declared_as_not_null_is_required_in_the_table(tmp_path: Path) -
     other.write({"of": {}})
     schema = other.catalog.library.load_table("db.flights").schema()
     assert not any(field.required for field in (*schema.fields, schema.find_field("of.x")))
+
+
+UUID = {"type": "string", "logicalType": "uuid"}
+ONE = uuid.UUID("6f1d6f7a-8f0a-4d4e-9a53-0d3b4a1d2c3e")
+
+
+def test_declared_uuids_are_columns_of_that_type(tmp_path: Path) -> None:
+    avro = {
+        "type": "record",
+        "name": "flight",
+        "fields": [
+            {"name": "id", "type": ["null", UUID]},
+            {"name": "seats", "type": {"type": "array", "items": ["null", UUID]}},
+            {"name": "of", "type": {"type": "map", "values": UUID}},
+        ],
+    }
+    own = {
+        "fields": [
+            {"name": "id", "type": "uuid"},
+            {"name": "seats", "type": {"list": "uuid"}, "nullable": False},
+            {"name": "of", "type": {"map": "uuid"}, "nullable": False},
+        ]
+    }
+    for form in (avro, own):
+        declared = tmp_path / "flight.json"
+        declared.write_text(json.dumps(form))
+        route = {**FLIGHTS, "evolve": False, "schema_file": str(declared)}
+        world = WorkerWorld(tmp_path / str(len(declared.read_text())), [route])
+        world.write(
+            {"id": str(ONE), "seats": [str(ONE), None], "of": {"x": str(ONE)}},
+            {"id": "no UUID", "seats": [], "of": {}},
+        )
+        assert world.rows() == [{"id": ONE, "seats": [ONE, None], "of": [("x", str(ONE))]}]
+        [reason] = world.reasons()
+        assert reason.startswith("schema: db.flights: id: ")
+
+
+def test_declared_uuids_are_text_where_they_partition_a_table(tmp_path: Path) -> None:
+    declared = tmp_path / "flight.json"
+    declared.write_text('{"fields": [{"name": "id", "type": "uuid"}]}')
+    route = {"table": "db.flights", "auto_create": True, "schema_file": str(declared)}
+    world = WorkerWorld(tmp_path, [{**route, "partition_by": ["id"]}])
+    world.write({"id": str(ONE)})
+    assert world.rows() == [{"id": str(ONE)}]
 
 
 def test_a_missing_value_makes_a_required_column_optional(tmp_path: Path) -> None:
