@@ -244,7 +244,11 @@ def _verify_by(world: World, story: Story, engine: str, look_up: int | None) -> 
             f"secor verify --by {engine} ended with {answer.returncode}: {answer.stderr}"
         )
         return f"not read by {engine}"
-    report = json.loads(answer.stdout)
+    try:
+        report = json.loads(answer.stdout)
+    except ValueError:
+        story.violated(f"secor verify --by {engine} printed no JSON: {answer.stdout[:400]!r}")
+        return f"not read by {engine}"
     filters = report["filters"]
     for finding in report["findings"] + filters["not_found"]:
         story.violated(f"secor verify --by {engine}: {finding}")
