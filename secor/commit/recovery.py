@@ -30,6 +30,7 @@ def recover(
     after each deletion, whatever came of it.  Raises ``ObjectConflict``, ``Unavailable``,
     ``AccessDenied``.
     """
+    # The last file is put after all others and lists them: if it exists, so do they.
     if batch.last is not None and _is_there(store, batch.last, batch):
         return frozenset(file.place for file in (*batch.files, batch.last))
     adopted: set[Place] = set()
@@ -40,10 +41,13 @@ def recover(
         if mine and info.fingerprint == batch.fingerprint and _same_topic(batch, info):
             adopted.add(place)
         elif mine and info.fingerprint in replaced:
+            # The lease is proved right before: without it, somebody else may have adopted and
+            # committed this object, and a deletion would lose it.
             prove()
             try:
                 store.delete(key)
             finally:
+                # Also after a failure: the request may still be carried out.
                 deleted()
         elif place in places:
             raise conflict(key, batch, info)

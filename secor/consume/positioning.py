@@ -141,6 +141,8 @@ class Positioning:
         return self._suspects is not None and self._suspects.suspect(topic_partition, error)
 
     def _find(self, topic_partition: TopicPartition, since: float) -> Position:
+        # The ledger comes first: its entry says under which configuration an open intent was
+        # written, and everything else is judged against it.
         entry = self._ledger.read(topic_partition)
         fingerprint = entry.intent.fingerprint if entry.intent is not None else None
         plan = self._plans(topic_partition.topic, fingerprint)
@@ -150,20 +152,27 @@ class Positioning:
             # That one may be older than the entry, or lack what is behind an open transaction.
             log = self._source.log_range(topic_partition)
         if entry.committed is None:
+            # No entry: a new partition, or a lost ledger.  The store is asked before anything is
+            # written, because a first entry over existing objects would store their range twice.
             _refuse_intent(topic_partition, entry)
             try:
                 self._guard.refuse_any(topic_partition, plan, topic_id, since)
                 self._refuse_lost(topic_partition, topic_id, since)
             except (LedgerLost, TopicRecreated) as error:
+                # Another process may have begun it since, and these are its first objects.
                 if self._ledger.read(topic_partition).committed is None:
                     raise
                 raise Unavailable(f"{topic_partition}: another process has begun it") from error
             entry = self._begin(topic_partition, entry, log, topic_id)
         committed = check(topic_partition, entry, log, topic_id)
+        # After ``check``, which knows a log that ends too early.  This one has grown again, so
+        # that only the leader epochs tell that it holds other messages.
         refuse_diverged(topic_partition, entry, log, self._source.epoch_end)
         if entry.topic_id is None and topic_id is not None and entry.intent is None:
             # We would have recorded the topic's id: this entry is Java Secor's or a person's.
             self._guard.refuse_uncommitted(topic_partition, plan, committed, since)
+        # Retention was faster.  The batch still begins at ``committed``, so that the hole is
+        # inside an object's range and ``verify`` can name it.
         if committed < log.start:
             self._report_lost(topic_partition, committed, log)
         if self._suspects is not None:

@@ -139,6 +139,8 @@ class Daemon:
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         if self._stopping:
+            # A second signal: nothing is cleaned up, and nothing needs to be.  An upload that was
+            # under way is finished by whoever reads its intent next.
             os._exit(LEFT_AT_ONCE)
         self.stop()
 
@@ -168,6 +170,8 @@ class Daemon:
                 self._turn(working)
             return self._drain(working)
         finally:
+            # After the drain, never before: closing leaves the consumer group, and a lease is only
+            # worth something while the group still counts this process as the partition's owner.
             working.close()
 
     def _turn(self, working: Working) -> None:
@@ -184,10 +188,12 @@ class Daemon:
             report()
 
     def _drain(self, working: Working) -> bool:
+        # Said first: whoever looks now sees that the process is ending, not hanging.
         self._manager.stopping()
         self._log.info("draining", timeout=self._drain_timeout)
         deadline = self._clock.monotonic() + self._drain_timeout
         working.consumer.drain()
+        # The loop keeps turning while it drains: it polls, and so stays in the group.
         while not working.consumer.drained and self._clock.monotonic() < deadline:
             self._turn(working)
         if working.consumer.drained:

@@ -74,6 +74,8 @@ class Cycle:
 
     def finish(self, now: float, timing: Timing) -> Cycle:
         """End a cycle, however it went: the next begins an interval after this one's beginning."""
+        # From the beginning, not from now: a slow commit must not stretch the interval, and a
+        # commit longer than the interval must not be followed by two in a row.
         due = max(now, self.began + timing.interval)
         return replace(self.become(State.IDLE), due=due, commit="", answered=frozenset())
 
@@ -154,6 +156,7 @@ def decide(
             return Wait(now + LOOK_AGAIN)
         return StandDown(replace(cycle.become(State.STANDBY), commit="", answered=frozenset()))
     if cycle.state is State.STANDBY:
+        # Takes over at once: what the former coordinator has asked for is staged by now.
         cycle = replace(cycle.become(State.IDLE), due=now)
     if cycle.state is State.IDLE:
         if now < cycle.due:
@@ -163,6 +166,8 @@ def decide(
             return Ask(begun.become(State.COLLECTING))
         return Commit(begun.become(State.COMMITTING), frozenset())
     missing = partitions - cycle.answered
+    # Asked again, a few times: a worker that joined after the announcement has not heard it, and
+    # one that restarted has forgotten it.
     if missing and now < cycle.began + timing.timeout:
         again = cycle.asked + max(ASK_AGAIN, timing.timeout / MOST_ASKED)
         if now >= again:
@@ -170,6 +175,7 @@ def decide(
         return Wait(min(again, cycle.began + timing.timeout))
     if missing and timing.discards:
         return Discard(cycle, missing)
+    # Workers that have not answered hold up nobody: what they stage later is in the next cycle.
     return Commit(cycle.become(State.COMMITTING), missing)
 
 

@@ -131,6 +131,8 @@ class CycleCommit:
         entries = self._read_ledger(partitions | self._sources)
         offsets = {key: it.committed for key, it in entries.items() if it.committed is not None}
         topic_ids = {key: it.topic_id or present_ids.get(key.topic) for key, it in entries.items()}
+        # Ledger before listing: a manifest is put before its ledger entry moves, so below an
+        # offset that was read first no manifest can be missing from the listing.
         staged = self._staging.read(offsets, topic_ids)
         self._sources = set(self._staging.sources)
         self._note_timestamps(staged)
@@ -220,6 +222,7 @@ class CycleCommit:
 
         for result in self._parallel(commit_table, tables):
             results[result.table] = result
+            # It was listed in its short form; the next cycle reads it whole.
             if isinstance(result.error, ManifestNeeded):
                 self._staging.forget([result.error.key])
             self._observer.table_committed(result)
