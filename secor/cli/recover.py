@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @click.group(epilog="Example: secor recover plan lost.toml && secor recover run lost.toml")
 def command() -> None:
-    """Bring a lost cluster back: topics, messages, groups, ACLs, quotas and settings.
+    """Bring a lost cluster back: schemas, topics, messages, groups, ACLs, quotas, settings.
 
     JOB.toml is the job of a restore (secor restore) that names the archive and the new cluster;
     without source.topics it is about all topics.  docs/recovery.md goes through it.
@@ -53,8 +53,8 @@ def command() -> None:
 def run(config: Path, time: str | None, cluster: str | None, *, hold: bool, force: bool) -> int:
     """Bring everything back, in order; run it again after any interruption.
 
-    Topics are made and messages written first, by as many processes as you like; then groups,
-    ACLs, quotas, and last the settings that would have deleted messages.  Exit code 0 when all is
+    Schemas first; then topics and messages, by as many processes as you like; then groups, ACLs,
+    quotas, and last the settings that would have deleted messages.  Exit code 0 when all is
     back, 5 when something is left: each line says what to do.
     """
     from secor.wiring.recover import open_recovery
@@ -65,6 +65,14 @@ def run(config: Path, time: str | None, cluster: str | None, *, hold: bool, forc
         open_recovery(settings, cluster) as recovery,
     ):
         click.echo(kept_text(recovery.kept, settings.source.until))
+        schemas = recovery.register_schemas()
+        states = [] if schemas is None else [schemas]
+        for state in states:
+            _show(state)
+            if not state.is_complete:
+                # Messages have the ids of schemas: they must mean the same ones.
+                click.echo(verdict([state], config))
+                return Exit.DIFFERENT
         ended = write_messages(recovery.job, telemetry)
         messages = recovery.messages()
         click.echo(f"{how_many(telemetry.messages, 'message')} written by this process")
@@ -73,7 +81,6 @@ def run(config: Path, time: str | None, cluster: str | None, *, hold: bool, forc
         if not messages.is_complete:
             click.echo(f"messages: {how_many(messages.left, 'offset')} left; run it again")
             return Exit.DIFFERENT
-        states = []
         for state in recovery.bring_back(force=force, hold=hold):
             states.append(state)
             _show(state)

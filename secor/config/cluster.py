@@ -32,12 +32,13 @@ class KeptCluster(Section):
 
 
 class Registry(Section):
-    """``[registry]``: a schema registry whose content a backup keeps."""
+    """``[registry]``: a schema registry whose content a backup keeps, or a recovery fills."""
 
     url: Maybe[str] = Field(
         default=None,
         description="A backup group also keeps the subjects, versions, ids, references and"
-        " compatibility of this schema registry (Confluent's interface).",
+        " compatibility of this schema registry (Confluent's interface); 'secor recover' registers"
+        " them there.",
         examples=["https://registry:8081"],
     )
     username: Maybe[str] = Field(

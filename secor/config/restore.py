@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from secor.config.cluster import Registry
 from secor.config.process import Erase, Logs, Metrics
 from secor.config.servers import Brokers
 from secor.config.stores import Store
@@ -348,7 +349,7 @@ class Writing(Section):
 class Recover(Section):
     """``[recover]``: what ``secor recover`` brings back beside topics and messages."""
 
-    leave_out: tuple[Literal["groups", "acls", "quotas"], ...] = Field(
+    leave_out: tuple[Literal["groups", "acls", "quotas", "schemas"], ...] = Field(
         default=(),
         description="Kinds that are not brought back, as where another tool makes the ACLs.",
         examples=[["acls"]],
@@ -385,6 +386,10 @@ class RestoreConfig(Section):
     recover: Recover = Field(
         default_factory=Recover,
         description="What 'secor recover' brings back beside topics and messages.",
+    )
+    registry: Registry = Field(
+        default_factory=Registry,
+        description="The new schema registry, where 'secor recover' registers the kept schemas.",
     )
     metrics: RestoreMetrics = Field(
         default_factory=RestoreMetrics,

@@ -7,6 +7,7 @@ Apicurio's OpenAPI description of its "core registry API", versions 2 and 3.
 from __future__ import annotations
 
 import base64
+import json
 import random
 import ssl
 import time
@@ -26,8 +27,10 @@ from secor.parsing.registry import ANY_KIND, ApicurioId, RegisteredSchema, Schem
 
 ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
-UNKNOWN = (40401, 40402, 40403, 40408)
-"""Confluent's error codes for no such subject, version, schema and compatibility."""
+WRITTEN = "application/vnd.schemaregistry.v1+json"
+
+UNKNOWN = (40401, 40402, 40403, 40408, 40409)
+"""Confluent's error codes for no such subject, version, schema, compatibility and mode."""
 
 UNKNOWN_NAMES = (
     "ContentNotFoundException",
@@ -82,7 +85,7 @@ class Credentials:
 
 
 class RegistryServer:
-    """Answers of one server to GET requests, each tried several times."""
+    """Answers of one server to requests, each tried several times."""
 
     def __init__(
         self,
@@ -126,9 +129,26 @@ class RegistryServer:
                 " is a registry's"
             ) from error
 
-    def _request(self, path: str) -> bytes:
+    def send_json(self, method: str, path: str, body: object) -> Any:
+        """Change something, which may be done again after a lost answer; return the answer.
+
+        ``body`` is what JSON can hold, None for no body.  NotFound, Unavailable, AccessDenied.
+        """
+        content = None if body is None else json.dumps(body).encode()
+        return retry(
+            lambda: load_json(self._request(path, method, content) or b"null"),
+            (Unavailable,),
+            attempts=self._attempts,
+            sleep=self._sleep,
+            rng=self._rng,
+        )
+
+    def _request(self, path: str, method: str = "GET", content: bytes | None = None) -> bytes:
         address = self.url + path
-        request = urllib.request.Request(address, headers=self._headers)  # noqa: S310 checked above
+        headers = self._headers if content is None else self._headers | {"Content-Type": WRITTEN}
+        request = urllib.request.Request(  # noqa: S310 checked above
+            address, content, headers, method=method
+        )
         try:
             with self._open(request, timeout=self._timeout) as answer:
                 body = answer.read()
@@ -290,8 +310,11 @@ def _meaning(address: str, error: urllib.error.HTTPError) -> Exception:
             f"schema registry: {address} leads to another server, {target.geturl()}, which is not"
             " given the credentials; set parser.registry_url to that server if it is the registry"
         )
-    if error.code == HTTPStatus.NOT_FOUND and _is_unknown(error):
+    body = _body_of(error)
+    if error.code == HTTPStatus.NOT_FOUND and _is_unknown(body):
         return NotFound(f"schema registry: nothing at {address}")
+    if error.code in (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY) and "message" in body:
+        return Unavailable(f"schema registry: {address} refused it: {body['message']}")
     return Unavailable(
         f"schema registry: {address} answered {error.code}; check that the address is a registry's"
     )
@@ -301,12 +324,15 @@ def _unusable(url: str, schema_id: SchemaId) -> Unavailable:
     return Unavailable(f"schema registry: {url} answered for schema {schema_id} what is not usable")
 
 
-def _is_unknown(error: urllib.error.HTTPError) -> bool:
-    """Tell whether the registry itself says that there is no such schema."""
+def _body_of(error: urllib.error.HTTPError) -> dict[str, Any]:
+    """Return what the registry says of a failure, empty where it says nothing in JSON."""
     try:
         body = load_json(error.read())
     except (OSError, HTTPException, ValueError):
-        return False
-    if not isinstance(body, dict):
-        return False
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _is_unknown(body: Mapping[str, Any]) -> bool:
+    """Tell whether the registry itself says that there is no such schema."""
     return body.get("error_code") in UNKNOWN or body.get("name") in UNKNOWN_NAMES

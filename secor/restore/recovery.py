@@ -10,7 +10,7 @@ from secor.core.model import OffsetRange, TopicPartition
 from secor.core.text import how_many
 from secor.restore.groups import GroupOffset
 
-KINDS = ("topics", "messages", "groups", "acls", "quotas", "settings")
+KINDS = ("schemas", "topics", "messages", "groups", "acls", "quotas", "settings")
 """In the order in which a recovery does them."""
 
 

@@ -33,6 +33,12 @@ from secor.wiring.recover_groups import (
     restored_groups,
 )
 from secor.wiring.recover_kept import KeptCluster, kept_cluster
+from secor.wiring.recover_schemas import (
+    KeptRegistry,
+    kept_registry,
+    look_at_schemas,
+    register_schemas,
+)
 from secor.wiring.restore import Job, open_job
 from secor.wiring.restore_groups import open_groups
 from secor.wiring.restore_status import status_of
@@ -46,6 +52,7 @@ class Recovery:
 
     job: Job
     kept: KeptCluster
+    schemas: KeptRegistry
 
     @property
     def config(self) -> RestoreConfig:
@@ -65,6 +72,9 @@ class Recovery:
 
     def states(self) -> Iterator[KindState]:
         """Give the state of every kind, in the order in which they are done; writes nothing."""
+        if self.wants("schemas"):
+            schemas = look_at_schemas(self.schemas, self.config.registry)
+            yield from () if schemas is None else (schemas,)
         topics = self.topics()
         described = self.job.admin.describe([*map(self.job.target_name, topics)])
         missing = [it for it in topics if self.job.target_name(it) not in described]
@@ -134,6 +144,12 @@ class Recovery:
         return {it.value: count for it, count in sorted(places.items(), key=lambda it: it[0].name)}
 
     # ------------------------------------------------------------------ doing
+
+    def register_schemas(self) -> KindState | None:
+        """Register the kept schemas, before messages with their ids are written."""
+        if not self.wants("schemas"):
+            return None
+        return register_schemas(self.schemas, self.config.registry)
 
     def bring_back(self, *, force: bool, hold: bool) -> Iterator[KindState]:
         """Bring back groups, ACLs, quotas and settings, after the messages.
@@ -247,4 +263,5 @@ def open_recovery(config: RestoreConfig, cluster: str | None) -> Iterator[Recove
         until = None if source.until is None else source.until.timestamp()
         target = job.log.cluster_id()
         kept = kept_cluster(store, source.prefix, until=until, wanted=cluster, target=target)
-        yield Recovery(job, kept)
+        schemas = kept_registry(store, source.prefix, config.registry, until)
+        yield Recovery(job, kept, schemas)

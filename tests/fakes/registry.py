@@ -31,6 +31,8 @@ class Registry:
         self.deleted: set[tuple[str, int]] = set()
         self.compatibility: dict[str, str] = {"": "BACKWARD"}
         self.query: dict[str, list[str]] = {}
+        self.modes: dict[str, str] = {}
+        self.takes_ids = True
 
     def register(
         self,
@@ -73,6 +75,9 @@ class Registry:
             return self._of_apicurio(parts)
         if parts == ["schemas"]:
             return 200, self._listed()
+        if parts[0] == "mode":
+            mode = self.modes.get(parts[1])
+            return (200, {"mode": mode}) if mode else (404, {"error_code": 40409, "message": ""})
         if parts[0] == "config":
             level = self.compatibility.get(parts[1] if len(parts) > 1 else "")
             unknown = {"error_code": 40408, "message": "Subject does not have a configuration"}
@@ -87,6 +92,49 @@ class Registry:
             found = self.subjects.get((parts[1], int(parts[3])))
             return (200, found) if found else (404, {"error_code": 40401, "message": "not found"})
         return 404, {"message": "no such resource"}
+
+    def change(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        """Do what POST, PUT and DELETE ask for, as a registry does that knows the mode IMPORT."""
+        self.requests.append(f"{method} {path}")
+        if self.failures:
+            return self.failures.pop(0), {"error_code": 50001, "message": "as told"}
+        parts = [unquote(part) for part in path.strip("/").split("/")]
+        name = parts[1] if len(parts) > 1 else ""
+        if parts[0] == "config":
+            self.compatibility[name] = body["compatibility"]
+            return 200, body
+        if parts[0] == "mode":
+            return self._set_mode(method, name, body)
+        if method == "DELETE":
+            self.deleted.add((name, int(parts[3])))
+            return 200, int(parts[3])
+        if self.modes.get(name) != "IMPORT":
+            return 422, {"error_code": 42205, "message": f"Subject {name} is not in import mode"}
+        found = self.schemas.get(body["id"])
+        if found is not None and found["schema"] != body["schema"]:
+            message = f"Overwrite new schema with id {body['id']} is not permitted."
+            return 422, {"error_code": 42205, "message": message}
+        kind, references = body.get("schemaType"), body.get("references", ())
+        self.register(
+            body["id"],
+            body["schema"],
+            kind=kind,
+            subject=name,
+            version=body["version"],
+            references=references,
+        )
+        return 200, {"id": body["id"]}
+
+    def _set_mode(self, method: str, subject: str, body: dict[str, Any]) -> tuple[int, Any]:
+        if not self.takes_ids:
+            return 405, {"message": "HTTP 405 Method Not Allowed"}
+        if method == "DELETE":
+            return 200, {"mode": self.modes.pop(subject)}
+        if any(name == subject for name, _ in self.subjects):
+            message = f"Cannot import since found existing subjects: {subject}"
+            return 422, {"error_code": 42205, "message": message}
+        self.modes[subject] = body["mode"]
+        return 200, body
 
     def _listed(self) -> list[dict[str, Any]]:
         deleted = self.query["deleted"] == ["true"]
@@ -131,6 +179,23 @@ def running_registry(tls: ssl.SSLContext | None = None) -> Iterator[Registry]:
             status, body = registry.answer(
                 self.path.partition("?")[0], self.headers.get("Authorization")
             )
+            self._send(status, body)
+
+        def do_POST(self) -> None:
+            self._change()
+
+        def do_PUT(self) -> None:
+            self._change()
+
+        def do_DELETE(self) -> None:
+            self._change()
+
+        def _change(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            given = json.loads(self.rfile.read(length) or b"{}")
+            self._send(*registry.change(self.command, self.path.partition("?")[0], given))
+
+        def _send(self, status: int, body: Any) -> None:
             content = (body if isinstance(body, str) else json.dumps(body)).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
