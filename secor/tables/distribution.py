@@ -97,6 +97,8 @@ class TableDistribution:
         needed: list[tuple[int, Need]] = []
         for work in works:
             self._fit(work, fitted, needed)
+        # Of several needs of a table the first counts: that of messages with values.
+        needed.sort(key=lambda it: isinstance(it[1], NeedsTable) and not it[1].shown)
         needed += [
             needed_change for table in fitted if (needed_change := _growth(table)) is not None
         ]
@@ -167,6 +169,8 @@ class TableDistribution:
         numbers = settings.numbers == "as seen"
         declared = as_declared(seen.type, kinds) if numbers else seen.type
         kind = storable(declared, kinds, settings.text_types, settings.partition_columns)
+        shown = can_be_made(kind)
+        kind = kind if shown else _bytes_among(kinds)
         if len(self._versions) >= MOST_TABLES:
             why = f"{name} is one table too many: messages of a topic may name {MOST_TABLES:,}"
             work.fail("route", dict.fromkeys(rows.tolist(), why))
@@ -184,7 +188,7 @@ class TableDistribution:
             shown_kinds(seen),
             (work.chunk.topic_partition, offset),
         )
-        needed.append((offset, NeedsTable(name, route, kind, notes)))
+        needed.append((offset, NeedsTable(name, route, kind, notes, shown)))
 
 
 def finish(fitted: Sequence[TableWork]) -> list[Part]:
@@ -238,6 +242,14 @@ def _missing_columns(
         if valid.any():
             return None
     return " and ".join(names)
+
+
+def _bytes_among(kinds: Sequence[pa.DataType]) -> pa.DataType:
+    """Return the fields of bytes in messages without any value: their type is known for all that,
+    as no value is ever taken for bytes.
+    """
+    fields = [field for kind in kinds for field in kind if pa.types.is_binary(field.type)]
+    return pa.struct(list({field.name: field for field in fields}.values()))
 
 
 def _offset(work: Work, row: int) -> int:

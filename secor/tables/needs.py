@@ -29,12 +29,16 @@ class ColumnNotes:
 
 @dataclass(frozen=True, slots=True)
 class NeedsTable:
-    """Messages go to a table that is not open; ``seen`` is the type of the first of them."""
+    """Messages go to a table that is not open; ``seen`` is the type of the first of them.
+
+    ``shown``: by values, and not only by what their decoder gives to all messages.
+    """
 
     name: str
     route: Route
     seen: pa.DataType
     notes: ColumnNotes = ColumnNotes()
+    shown: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,14 @@ def test_a_raw_table_has_messages_as_they_came(
     ]
 
 
+def test_a_first_message_without_key_and_value_is_a_row(tmp_path: Path) -> None:
+    settings = {"parser": {"decoder": "none", "key": {"decoder": "text", "field": "id"}}}
+    world = WorkerWorld(tmp_path, [{"table": "db.raw", "auto_create": True}], settings)
+    world.write(Keyed(None, None), Keyed(b"k", b"v"))
+    assert world.reasons() == []
+    assert world.rows("db.raw") == [{"value": None, "id": None}, {"value": b"v", "id": "k"}]
+
+
 def test_any_table_may_have_key_and_headers(tmp_path: Path) -> None:
     table = {"table": "db.flights", "evolve": True}
     world = WorkerWorld(tmp_path, [table], {"rows": {"metadata_columns": ["_key", "_headers"]}})
