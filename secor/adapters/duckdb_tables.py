@@ -39,6 +39,9 @@ def open_connection() -> Any:
         ) from error
     # DuckDB would ask its server for an extension that is not there.
     connection = duckdb.connect(config={"autoinstall_known_extensions": False})
+    # Before all else: where Python runs without a file (-c), DuckDB draws a bar for each statement
+    # of more than two seconds, LOAD too, into what commands print.
+    connection.execute("SET enable_progress_bar = false")
     try:
         for name in EXTENSIONS:
             file = _packaged(name, duckdb.__version__)
@@ -51,8 +54,6 @@ def open_connection() -> Any:
             f" {how_to_install('duckdb')}, or let DuckDB fetch it: INSTALL {name} ({why})"
         ) from error
     connection.execute("SET TimeZone = 'UTC'")
-    # It would be drawn into what commands print.
-    connection.execute("SET enable_progress_bar = false")
     return connection
 
 

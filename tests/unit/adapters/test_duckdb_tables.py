@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -120,3 +121,21 @@ def test_an_extension_that_is_not_there_is_an_error_with_the_command(
 def test_a_place_that_duckdb_does_not_read_is_an_error(reader: DuckDBTables) -> None:
     with pytest.raises(ConfigurationError, match=r"not gs://: use --by spark"):
         adapter.require_readable("db.events", "gs://bucket/metadata.json")
+
+
+def test_no_bar_is_drawn_while_extensions_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    statements = []
+
+    class Recorded:
+        def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+            self._connection = connection
+
+        def execute(self, sql: str) -> object:
+            statements.append(sql)
+            return self._connection.execute(sql)
+
+    connect = duckdb.connect
+    monkeypatch.setattr(duckdb, "connect", lambda **options: Recorded(connect(**options)))
+    adapter.open_connection()
+    assert statements[0] == "SET enable_progress_bar = false"
+    assert any(sql.startswith("LOAD") for sql in statements[1:])
