@@ -20,11 +20,12 @@ from secor.archive.erasures import SETTING
 from secor.archive.rewrite.carrying_out import Failed, Outcome
 from secor.archive.rewrite.erasing import Eraser, Searched
 from secor.cli.exit_codes import Exit
-from secor.cli.open_archive import archive_of, require_stored
+from secor.cli.open_archive import archive_of, human_size, require_stored
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
-from secor.core.errors import ConfigurationError
+from secor.core.errors import AccessDenied, ConfigurationError
+from secor.core.ports import VersionedStore
 from secor.core.text import how_many, iso_time
 from secor.wiring.archives import secret_of
 
@@ -34,7 +35,6 @@ LINES = 20
 HOLDERS = (
     "the topic in Kafka, until its retention or compaction removes them: this is not done here",
     "other groups, tables, replicas, exports and backups of these messages: erase them there, too",
-    "a bucket with versions: noncurrent versions, until a lifecycle rule removes them",
 )
 """What this command cannot reach."""
 
@@ -67,6 +67,11 @@ HOLDERS = (
     is_flag=True,
     help="Keep the messages with a null value and without headers.  Their keys stay.",
 )
+@click.option(
+    "--old-versions",
+    is_flag=True,
+    help="In a bucket with versions, delete all noncurrent versions of the topic's objects.",
+)
 @click.option("--dry-run", is_flag=True, help="Only count, and name the objects.")
 @click.option(
     "--local-directory",
@@ -82,6 +87,7 @@ def erase_command(
     null_key: bool,
     empty_key: bool,
     tombstones: bool,
+    old_versions: bool,
     dry_run: bool,
     local_directory: Path | None,
     as_json: bool,
@@ -108,6 +114,7 @@ def erase_command(
                 result.searched, result.outcomes = eraser.run(
                     wanted.all, workspace, tombstones=tombstones
                 )
+        result.versions = _Versions.of(eraser, delete=old_versions and not dry_run)
         hashed = eraser.secret.hasher(topic)
     result.absent = [
         name for key, name in wanted.all.items() if hashed(key) not in result.searched.found
@@ -199,6 +206,48 @@ def _eraser(config: Config, topic: str) -> Iterator[Eraser]:
         yield Eraser(archive, topic, secret, ledger.read, now, by)
 
 
+@dataclass(frozen=True, slots=True)
+class _Versions:
+    """What a bucket with versions still has of the topic's objects.
+
+    ``why`` says why that is not known.
+    """
+
+    count: int = 0
+    size: int = 0
+    deleted: int = 0
+    why: str | None = None
+
+    @classmethod
+    def of(cls, eraser: Eraser, *, delete: bool) -> _Versions:
+        """Look, and delete them if that is wanted."""
+        store = eraser.archive.store
+        if not isinstance(store, VersionedStore):
+            return cls(why="this kind of store is not asked for versions and deleted objects")
+        try:
+            versions = eraser.old_versions(store)
+        except AccessDenied as error:
+            if delete:
+                raise
+            return cls(why=str(error))
+        if delete:
+            for version in versions:
+                store.delete_version(version)
+            return cls(deleted=len(versions))
+        return cls(len(versions), sum(version.size for version in versions))
+
+    def lines(self) -> Iterator[str]:
+        """Give what to say."""
+        if self.why is not None:
+            yield f"noncurrent versions and deleted objects that the store keeps: {self.why}"
+        if self.count:
+            yield (
+                f"{how_many(self.count, 'noncurrent version')} of the topic's objects in the bucket"
+                f" ({human_size(self.size)}): delete them with --old-versions, or let a lifecycle"
+                " rule do it"
+            )
+
+
 @dataclass(slots=True)
 class _Result:
     """What came of it, for people and for scripts."""
@@ -208,6 +257,7 @@ class _Result:
     searched: Searched = field(default_factory=Searched)
     outcomes: list[Outcome] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
+    versions: _Versions = field(default_factory=_Versions)
 
     @property
     def failed(self) -> list[Failed]:
@@ -218,6 +268,11 @@ class _Result:
     def is_incomplete(self) -> bool:
         """Whether messages may be left that should be gone."""
         return bool(self.failed or self.searched.unsearchable)
+
+    @property
+    def holders(self) -> list[str]:
+        """What may still hold the messages."""
+        return [*self.versions.lines(), *HOLDERS]
 
     @property
     def keys(self) -> list[str]:
@@ -252,9 +307,11 @@ class _Result:
         if self.absent:
             click.echo(f"no object has a message of {how_many(len(self.absent), 'key')}:")
             _print_some([f"  {name}" for name in self.absent], "more key")
+        if self.versions.deleted:
+            click.echo(f"{how_many(self.versions.deleted, 'noncurrent version')} deleted")
         if not self.dry_run:
             click.echo("What may still hold them:")
-            for holder in HOLDERS:
+            for holder in self.holders:
                 click.echo(f"  {holder}")
 
     def as_json(self) -> dict[str, object]:
@@ -278,7 +335,8 @@ class _Result:
             ],
             "not_committed": self.searched.later,
             "absent": self.absent,
-            "may_still_hold_them": list(HOLDERS),
+            "old_versions": {"left": self.versions.count, "deleted": self.versions.deleted},
+            "may_still_hold_them": self.holders,
         }
 
 

@@ -210,6 +210,29 @@ class ObjectStore(Protocol):
         """Delete; an absent object is no error."""
 
 
+@dataclass(frozen=True, slots=True)
+class OldVersion:
+    """What a bucket with versions keeps of an object that was deleted or replaced."""
+
+    key: str
+    id: str
+    size: int
+
+
+@runtime_checkable
+class VersionedStore(Protocol):
+    """A store whose buckets may keep versions.  Both raise ``Unavailable``, ``AccessDenied``."""
+
+    def noncurrent(self, prefix: str) -> Iterator[OldVersion]:
+        """Give the versions, below keys that begin with ``prefix``, that are not the present ones.
+
+        Nothing where the bucket keeps none.
+        """
+
+    def delete_version(self, version: OldVersion) -> None:
+        """Delete one for good; an absent one is no error."""
+
+
 # ----------------------------------------------------------- formats, parsers
 
 

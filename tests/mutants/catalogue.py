@@ -5,6 +5,7 @@ A mutant that the tests do not notice is a missing test.
 
 from __future__ import annotations
 
+from tests.mutants.erasing import ERASING_MUTANTS
 from tests.mutants.mutant import Mutant
 from tests.mutants.restore import RESTORE_MUTANTS
 from tests.mutants.tables import TABLE_MUTANTS
@@ -868,6 +869,7 @@ MUTANTS = (
         "            if True:\n",
         ("tests/unit/archive/test_expire.py",),
     ),
+    *ERASING_MUTANTS,
     *RESTORE_MUTANTS,
     *TABLE_MUTANTS,
 )

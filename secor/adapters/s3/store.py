@@ -26,6 +26,7 @@ from secor.core.errors import (
     damaged_content,
 )
 from secor.core.model import StoredObject
+from secor.core.ports import OldVersion
 from secor.core.small_objects import with_sha256
 from secor.core.text import mask_urls
 
@@ -174,6 +175,24 @@ class S3Store:
         """Delete; see ``ObjectStore``."""
         with translated(f"delete {self._name(key)}"):
             self._client.delete_object(Bucket=self._bucket, Key=key)
+
+    def noncurrent(self, prefix: str) -> Iterator[OldVersion]:
+        """Give what a bucket with versions still has; see ``VersionedStore``."""
+        paginator = self._client.get_paginator("list_object_versions")
+        with translated(f"list versions of {self._name(prefix)}"):
+            try:
+                for page in paginator.paginate(Bucket=self._bucket, Prefix=prefix):
+                    for item in page.get("Versions", ()):
+                        if not item["IsLatest"]:
+                            yield OldVersion(item["Key"], item["VersionId"], item["Size"])
+            except self._client.exceptions.ClientError as error:
+                if error.response["Error"].get("Code") != "NotImplemented":
+                    raise  # a server that knows no versions keeps none
+
+    def delete_version(self, version: OldVersion) -> None:
+        """Delete one for good; see ``VersionedStore``."""
+        with translated(f"delete version {version.id} of {self._name(version.key)}"):
+            self._client.delete_object(Bucket=self._bucket, Key=version.key, VersionId=version.id)
 
     def close(self) -> None:
         """Close the connections."""

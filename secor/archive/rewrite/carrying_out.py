@@ -9,6 +9,7 @@ plan never rests on what an earlier plan was still changing.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,7 @@ from secor.archive.erasures import (
     list_key,
     read_erasures,
 )
-from secor.archive.objects import Archive, ArchivedObject, reading_ahead
+from secor.archive.objects import Archive, ArchivedObject, reading_ahead, visible
 from secor.archive.rewrite.planning import ERASING_VERSION, VERSION, NewObject, Plan, Range
 from secor.batch.local_file import LocalFile
 from secor.batch.workspace import Workspace
@@ -38,7 +39,7 @@ from secor.core.errors import (
     NotFound,
     ObjectConflict,
 )
-from secor.core.naming import rewrites_root
+from secor.core.naming import ObjectName, rewrites_root
 from secor.core.object_info import ObjectInfo
 from secor.core.small_objects import put_bytes, read_bytes, without_sha256
 from secor.formats.joining import Inputs, differ, join, write_changed
@@ -200,10 +201,26 @@ class Rewriter:
         # From the last put on, readers read the new objects.  The old ones go only after a look at
         # what the store has of all of them: also of those that another run has put.
         missing = [new.key for new in part.objects if not self._is_there(new)]
+        if (new_objects or missing) and self._is_done(number):
+            self._take_back(part)
         if missing:
             raise ObjectConflict(f"{missing[0]}: was put, and is gone; nothing was deleted")
         for key in part.inputs:
             self.archive.store.delete(key)
+
+    def _take_back(self, part: Range) -> None:
+        """Delete what was put of a range that others have written, and perhaps written again.
+
+        Raises ``_Faster``.
+        """
+        objects = again_where_objects_go(
+            lambda: list(self.archive.everything(self.topic, superseded=True))
+        )
+        late = {archived.key for archived in superseded(objects)}
+        for new in part.objects:
+            if new.key in late:
+                self.archive.store.delete(new.key)
+        raise _Faster
 
     def _put_all(self, number: int, objects: Sequence[NewObject], erasures: Erasures) -> None:
         """Make all objects of a range, and then put them: where one cannot be, none is."""
@@ -324,6 +341,30 @@ def again_where_objects_go(look: Callable[[], Looked]) -> Looked:
         with suppress(NotFound):
             return look()
     return look()
+
+
+def superseded(objects: Sequence[ArchivedObject]) -> list[ArchivedObject]:
+    """Return the objects of a listing that are in the range of one that replaces them.
+
+    Not new ones of a range that does not count yet: they may be another run's, under way.
+    """
+    shown = visible(objects)
+    keys = {archived.key for archived in shown}
+    replacing: defaultdict[tuple[int, int], list[ObjectName]] = defaultdict(list)
+    for archived in shown:
+        if archived.name.end is not None:
+            log = archived.name.partition, archived.name.generation
+            replacing[log].append(archived.name)
+    return [
+        archived
+        for archived in objects
+        if archived.key not in keys
+        and any(
+            name.start_offset <= archived.name.start_offset < (name.end or 0)
+            and archived.name.rewrite < name.rewrite
+            for name in replacing[archived.name.partition, archived.name.generation]
+        )
+    ]
 
 
 def _left_out(erasures: Erasures, new: NewObject) -> LogErasures | None:

@@ -26,7 +26,12 @@ from secor.archive.erasures import (
     read_erasures,
 )
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead, visible
-from secor.archive.rewrite.carrying_out import Outcome, Rewriter, again_where_objects_go
+from secor.archive.rewrite.carrying_out import (
+    Outcome,
+    Rewriter,
+    again_where_objects_go,
+    superseded,
+)
 from secor.archive.rewrite.planning import (
     ERASING_VERSION,
     NewObject,
@@ -38,7 +43,8 @@ from secor.archive.rewrite.planning import (
 from secor.batch.workspace import Workspace
 from secor.core.errors import ConfigurationError, CorruptFile
 from secor.core.model import Entry, TopicPartition
-from secor.core.naming import ObjectName
+from secor.core.naming import parse_key
+from secor.core.ports import OldVersion, VersionedStore
 
 ERASED_FROM = frozenset({".seq", ".parquet"})
 """Extensions of objects that may hold whole messages, with their keys."""
@@ -219,6 +225,15 @@ class Eraser:
             self.archive.store.delete(archived.key)
         return result, outcomes
 
+    def old_versions(self, store: VersionedStore) -> list[OldVersion]:
+        """Return the noncurrent versions of the topic's objects, which may hold anything.
+
+        Raises ``AccessDenied`` without the right to list versions, ``Unavailable``.
+        """
+        root = self.archive.root(self.topic)
+        versions = store.noncurrent(f"{root}/")
+        return [version for version in versions if parse_key(root, version.key) is not None]
+
     def _objects(self) -> list[ArchivedObject]:
         return list(self.archive.everything(self.topic, superseded=True))
 
@@ -242,30 +257,6 @@ class Eraser:
             at=self.at,
             by=self.by,
         )
-
-
-def superseded(objects: Sequence[ArchivedObject]) -> list[ArchivedObject]:
-    """Return the objects of a listing that are in the range of one that replaces them.
-
-    Not new ones of a range that does not count yet: they may be another run's, under way.
-    """
-    shown = visible(objects)
-    keys = {archived.key for archived in shown}
-    replacing: defaultdict[tuple[int, int], list[ObjectName]] = defaultdict(list)
-    for archived in shown:
-        if archived.name.end is not None:
-            log = archived.name.partition, archived.name.generation
-            replacing[log].append(archived.name)
-    return [
-        archived
-        for archived in objects
-        if archived.key not in keys
-        and any(
-            name.start_offset <= archived.name.start_offset < (name.end or 0)
-            and archived.name.rewrite < name.rewrite
-            for name in replacing[archived.name.partition, archived.name.generation]
-        )
-    ]
 
 
 @dataclass(slots=True)

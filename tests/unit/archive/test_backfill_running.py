@@ -14,6 +14,7 @@ import pytest
 from secor.archive.backfill.model import PlannedBatch, decode_plan, encode
 from secor.archive.backfill.running import run_batch
 from secor.archive.backfill.verifying import summary_of, verify_batch
+from secor.archive.erasures import ErasedLog, Erasures, Secret, erasure_of
 from secor.archive.kept_schemas import KeptSchema, KeptSchemas
 from secor.batch import archived_batch
 from secor.core.errors import ConfigurationError, CorruptFile, ObjectConflict, TooManyBad
@@ -255,3 +256,23 @@ def _reasons(world: World, key: str) -> list[str]:
             for records in sequencefile.read(opened, key)
             for reason in release_part(records)[1]
         ]
+
+
+def test_messages_that_are_erased_from_the_backup_are_left_out(world: World) -> None:
+    secret = Secret(b"the secret of the group")
+    erasure = erasure_of(
+        "clicks", secret, [None], [ErasedLog(0, 1, None, 30)], tombstones=False, at="", by=""
+    )
+    plan = world.plan()
+    job = replace(world.job(plan), erasures=Erasures("", {1: erasure}, secret))
+    read = {batch: run_batch(job, batch).read for batch in plan.batches}
+    for batch, count in read.items():
+        expected = [
+            offset
+            for offset in range(batch.start, batch.end)
+            if offset % 3 or offset >= 30 or batch.partition
+        ]
+        assert count == len(expected)
+    summary = summary_of(verify_batch(job, batch) for batch in plan.batches)
+    assert summary.right
+    assert summary.read == 110

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from secor.adapters.local import LocalStore
+from secor.archive.erasures import ErasedLog, Secret, agree, erasure_of, read_erasures
 from secor.archive.objects import Archive
-from secor.core.errors import ArchiveIncomplete
+from secor.core.errors import ArchiveIncomplete, ConfigurationError
 from secor.core.model import OffsetRange, StoredObject, TopicPartition
 from secor.core.ports import LogFormat
 from secor.formats import make_format
@@ -419,3 +420,23 @@ def test_a_json_line_above_the_longest_is_refused_with_its_place(
     source = lines(tmp_path, '{"offset": 0}', '{"offset": 1, "value": "%s"}' % ("x" * 2000))
     with pytest.raises(ArchiveIncomplete, match=r"line 2: .*line 2 has more than 1,000 bytes"):
         list(source.pieces(SourcePartition("archive", "clicks", 0), 0))
+
+
+def test_what_is_erased_is_left_out_also_of_objects_that_came_back(shelf: Shelf) -> None:
+    secret = Secret(b"the secret of the group")
+    put(shelf, 0, 10)
+    put(shelf, 10, 20, erasures=1)
+    put(shelf, 20, 30)
+    erasure = erasure_of(
+        "clicks", secret, [None], [ErasedLog(0, 1, None, 25)], tombstones=False, at="", by=""
+    )
+    agree(shelf.store, read_erasures(shelf.store, "backup/clicks", secret), erasure)
+    source = source_of(shelf, secret=secret)
+    assert source.extent(CLICKS).range == OffsetRange(0, 30)
+    # Every third has no key; what was rewritten by this list is not looked at again.
+    assert offsets(source.pieces(CLICKS, 0)) == [
+        offset for offset in range(30) if offset % 3 or 10 <= offset < 20 or offset >= 25
+    ]
+    for other in (None, Secret(b"another secret, by mistake")):
+        with pytest.raises(ConfigurationError, match=r"_erased/00000001\.json"):
+            source_of(shelf, secret=other).extent(CLICKS)

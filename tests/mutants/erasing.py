@@ -1,0 +1,75 @@
+"""The safety steps of an erasure, and the text that takes each out."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+TESTS = ("tests/unit/archive/test_erase.py",)
+LISTS = "secor/archive/erasures.py"
+SEARCH = "secor/archive/rewrite/erasing.py"
+
+ERASING_MUTANTS = (
+    Mutant(
+        "keys are hashed without the secret",
+        LISTS,
+        '        padded = secret.ljust(_BLOCK, b"\\0")\n',
+        '        padded = secret[:0].ljust(_BLOCK, b"\\0")\n',
+        TESTS,
+    ),
+    Mutant(
+        "another secret is not noticed",
+        LISTS,
+        "            if erasure.secret != self.secret.id:\n",
+        "            if not self.secret.id:\n",
+        TESTS,
+    ),
+    Mutant(
+        "a null key is an empty one",
+        LISTS,
+        '            within.update(b"null" if key is None else b"key\\0" + key)\n',
+        '            within.update(b"key\\0" + (key or b""))\n',
+        TESTS,
+    ),
+    Mutant(
+        "a list counts for messages that come later, too",
+        LISTS,
+        "                found = listed[indices] & (offsets < end) & ~unknown\n",
+        "                found = listed[indices] & ~unknown\n",
+        TESTS,
+    ),
+    Mutant(
+        "what is not committed yet is written again",
+        SEARCH,
+        "                        if batch.range.end > end:\n",
+        "                        if end < 0:\n",
+        TESTS,
+    ),
+    Mutant(
+        "a batch is written again that overlaps another",
+        SEARCH,
+        "    if batch.overlaps or len(places) < len(batch.objects):\n",
+        "    if len(places) < len(batch.objects):\n",
+        TESTS,
+    ),
+    Mutant(
+        "a plan of others is taken for that of this list",
+        SEARCH,
+        "        while not outcomes or outcomes[-1].plan.erasure != erasures.newest:\n",
+        "        while not outcomes:\n",
+        TESTS,
+    ),
+    Mutant(
+        "what was joined counts as written without what only a part of it was",
+        "secor/archive/rewrite/planning.py",
+        "        erasures=min(info.erasures or 0 for info in infos) or None,\n",
+        "        erasures=max(info.erasures or 0 for info in infos) or None,\n",
+        TESTS,
+    ),
+    Mutant(
+        "whoever finishes a plan copies what it erases",
+        "secor/archive/rewrite/carrying_out.py",
+        "        erasures = self._erasures(plan)\n",
+        "        erasures = NO_ERASURES\n",
+        TESTS,
+    ),
+)
