@@ -231,6 +231,13 @@ class LogErasures:
         assert self.secret is not None
         return list(map(self.secret.hasher(self.parts[0][1].topic), keys.to_pylist()))
 
+    def back_again(self, records: pa.RecordBatch) -> np.ndarray:
+        """Return the offsets of stored messages that are erased, and should not be there."""
+        gone, emptied = self.erased(records)
+        again = gone | (emptied & records.column("value").is_valid().to_numpy(False))
+        offsets: np.ndarray = records.column("offset").filter(pa.array(again)).to_numpy()
+        return offsets
+
     def without(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """Return what is left of messages."""
         gone, emptied = self.erased(records)

@@ -115,6 +115,7 @@ def erase_command(
                     wanted.all, workspace, tombstones=tombstones
                 )
         result.versions = _Versions.of(eraser, delete=old_versions and not dry_run)
+        result.copies = eraser.copies()
         hashed = eraser.secret.hasher(topic)
     result.absent = [
         name for key, name in wanted.all.items() if hashed(key) not in result.searched.found
@@ -258,6 +259,7 @@ class _Result:
     outcomes: list[Outcome] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     versions: _Versions = field(default_factory=_Versions)
+    copies: list[str] = field(default_factory=list)
 
     @property
     def failed(self) -> list[Failed]:
@@ -272,7 +274,8 @@ class _Result:
     @property
     def holders(self) -> list[str]:
         """What may still hold the messages."""
-        return [*self.versions.lines(), *HOLDERS]
+        copies = [f"{key}: a copy of an object; delete it" for key in self.copies]
+        return [*copies, *self.versions.lines(), *HOLDERS]
 
     @property
     def keys(self) -> list[str]:

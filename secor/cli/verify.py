@@ -196,6 +196,7 @@ def _alone(
                 generations or None,
                 parsed=parsed,
                 inventories=evidence is not None,
+                secret=secret_of(config),
             ):
                 if not partitions or report.topic_partition.partition in partitions:
                     if evidence is not None:

@@ -43,7 +43,7 @@ from secor.archive.rewrite.planning import (
 from secor.batch.workspace import Workspace
 from secor.core.errors import ConfigurationError, CorruptFile
 from secor.core.model import Entry, TopicPartition
-from secor.core.naming import parse_key
+from secor.core.naming import is_copy, parse_key
 from secor.core.ports import OldVersion, VersionedStore
 
 ERASED_FROM = frozenset({".seq", ".parquet"})
@@ -224,6 +224,11 @@ class Eraser:
         for archived in superseded(objects):
             self.archive.store.delete(archived.key)
         return result, outcomes
+
+    def copies(self) -> list[str]:
+        """Return files beside the topic's objects that are called as copies of them."""
+        listed = self.archive.store.list(f"{self.archive.root(self.topic)}/")
+        return [stored.key for stored in listed if is_copy(stored.key)]
 
     def old_versions(self, store: VersionedStore) -> list[OldVersion]:
         """Return the noncurrent versions of the topic's objects, which may hold anything.

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from secor.archive.erasures import NO_ERASURES, Erasures, LogErasures
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.verify.compare import combine
 from secor.archive.verify.inventory import Inventory
 from secor.archive.verify.object_sources import Merge, ObjectSource
 from secor.archive.verify.parsed_objects import Recorded, Recordings
 from secor.archive.verify.partition_sources import missing_metadata
-from secor.archive.verify.report import Kind, PartitionReport
+from secor.archive.verify.report import BACK_AGAIN, Kind, PartitionReport
 from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, TopicPartition, next_offset
 
@@ -24,8 +25,11 @@ def check_alone(
     *,
     parsed: bool = False,
     inventory: Inventory | None = None,
+    erasures: Erasures = NO_ERASURES,
 ) -> PartitionReport:
-    """See that the batches follow one another and every object is what it says.
+    """See that the batches follow one another, and every object is what it says.
+
+    Nothing that is erased may be in one.
 
     That a message never reached any object cannot be seen this way.
     """
@@ -33,7 +37,8 @@ def check_alone(
     for generation in sorted({archived.name.generation for archived in objects}):
         of_generation = [archived for archived in objects if archived.name.generation == generation]
         _check_chain(of_generation, report)
-        _check_contents(of_generation, archive, report, parsed=parsed)
+        erased = erasures.of(topic_partition.partition, generation, None)
+        _check_contents(of_generation, archive, report, erased, parsed=parsed)
     foreign = sum(archived.info is None and archived.fault is None for archived in objects)
     if foreign:
         report.notes.append(
@@ -82,7 +87,12 @@ def _check_chain(objects: Iterable[ArchivedObject], report: PartitionReport) -> 
 
 
 def _check_contents(
-    objects: Iterable[ArchivedObject], archive: Archive, report: PartitionReport, *, parsed: bool
+    objects: Iterable[ArchivedObject],
+    archive: Archive,
+    report: PartitionReport,
+    erased: LogErasures,
+    *,
+    parsed: bool,
 ) -> None:
     with_offsets = []
     inventory = report.inventory
@@ -104,6 +114,7 @@ def _check_contents(
             inventory.window(next_offset(int(combined.offsets[-1])), combined.offsets)
         keys = ", ".join(sorted({part.key for part in rows})[:3])
         report.note(Kind.TWICE, combined.twice, text=f"in {keys}")
+        report.note(Kind.EXTRA, erased.back_again(combined.records), text=f"{BACK_AGAIN} ({keys})")
 
 
 def _name_fault(archived: ArchivedObject) -> str | None:

@@ -15,7 +15,7 @@ from secor.archive.verify.inventory import Inventory
 from secor.archive.verify.log_port import Log
 from secor.archive.verify.parsed_objects import CountedSource, Parsing, without
 from secor.archive.verify.partition_sources import Pending, sources_of
-from secor.archive.verify.report import Kind, PartitionReport
+from secor.archive.verify.report import BACK_AGAIN, Kind, PartitionReport
 from secor.archive.verify.text_objects import SharedSource, TextSource, reach_of
 from secor.core.model import SCHEMA, Chunk, LogRange, TopicPartition, next_offset
 
@@ -201,10 +201,8 @@ class PartitionCheck:
     def _back_again(self, stored: pa.RecordBatch, rows: Sequence[Rows]) -> None:
         """Note stored messages that are erased: somebody has brought an object back."""
         if self._erased and stored.num_rows:
-            gone, emptied = self._erased.erased(stored)
-            again = gone | (emptied & stored.column("value").is_valid().to_numpy(False))
-            text = "erased, and there again: see secor archive erase"
-            self.report.note(Kind.EXTRA, offsets_of(stored)[again], key=_only_key(rows), text=text)
+            again = self._erased.back_again(stored)
+            self.report.note(Kind.EXTRA, again, key=_only_key(rows), text=BACK_AGAIN)
 
     def _without_filtered(self, log: pa.RecordBatch, rows: Sequence[Rows]) -> pa.RecordBatch:
         """Take out what no object records by its offset and the parser leaves out."""

@@ -20,6 +20,9 @@ LISTED = 1000
 """Findings kept for each topic partition; the counts go on."""
 
 
+BACK_AGAIN = "erased, and there again: see secor archive erase"
+"""Of messages that somebody has brought back."""
+
 _COUNTED = (
     'only counted: the objects record no offsets; with "_partition" and "_offset" in'
     " output.metadata_columns each is compared in what is stored from then on"

@@ -258,8 +258,13 @@ def verify_archive_only(
     *,
     parsed: bool = False,
     inventories: bool = False,
+    secret: Secret | None = None,
 ) -> Iterator[PartitionReport]:
-    """Give a report for each partition from names, metadata and contents alone."""
+    """Give a report for each partition from names, metadata and contents alone.
+
+    ``secret`` is that of the lists of erased keys.
+    """
+    erasures = read_erasures(archive.store, archive.root(topic), secret).require()
     by_partition: dict[int, list[ArchivedObject]] = {}
     for archived in archive.everything(topic, generations=generations):
         by_partition.setdefault(archived.name.partition, []).append(archived)
@@ -277,6 +282,7 @@ def verify_archive_only(
                 ahead,
                 parsed=parsed,
                 inventory=inventory,
+                erasures=erasures,
             )
         settled.tell(report)
         yield report

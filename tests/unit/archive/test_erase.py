@@ -26,7 +26,7 @@ from secor.archive.rewrite.carrying_out import Outcome, Rewriter
 from secor.archive.rewrite.erasing import Eraser, Searched
 from secor.archive.rewrite.planning import Limits, plan_of
 from secor.archive.verify.report import Kind, PartitionReport
-from secor.archive.verify.verifier import Verifier
+from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.batch.workspace import Workspace
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.model import SCHEMA, Entry, LogRange, OffsetRange
@@ -362,6 +362,8 @@ def test_what_comes_back_is_left_out_noticed_and_erased_again(tmp_path: Path) ->
     report = verified(store)
     assert report.counts == {Kind.EXTRA: 6}
     assert "erased, and there again" in report.findings[0].text
+    (report,) = verify_archive_only(archive, "clicks", secret=SECRET)
+    assert report.counts == {Kind.EXTRA: 6}
     store_with_late_put = dict(before)
     erase(store, tmp_path, [b"b"])
     assert stored(store) == left(b"a", b"b")

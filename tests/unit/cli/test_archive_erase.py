@@ -66,8 +66,11 @@ def test_keys_of_a_file_and_none_are_erased_and_no_key_is_printed(config: Path) 
     assert lines[0] == "clicks: 13 messages would be erased, in 2 objects of 2"
     assert lines[-2:] == ["no object has a message of 1 key:", "  line 2"]
     assert objects(config) == before
+    copy = f"backup/clicks/offset=0/{before[0]}.bak"
+    (config.parent / "bucket" / copy).write_bytes(b"what it was")
     shown = run(config, "--topic", "clicks", "--keys", keys, "--null-key")
     assert shown.return_value == 0
+    assert f"  {copy}: a copy of an object; delete it" in shown.stdout.splitlines()
     assert shown.stdout.startswith("clicks: 20 messages erased, in 2 objects of 2\n")
     assert "alice" not in shown.output
     assert "the topic in Kafka" in shown.stdout
