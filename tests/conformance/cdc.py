@@ -240,10 +240,13 @@ def run(folder: Path, options: Options, say: Say) -> Outcome:
 
 
 def _change_rows(workload: Workload, options: Options, processes: Processes, say: Say) -> None:
-    """Make changes; where that is asked for, kill each process once in the middle of them."""
+    """Make changes, with an incremental snapshot and a busy row in the middle of them.
+
+    Where that is asked for, kill each process once, too.
+    """
     names = random.Random(options.seed).sample(Processes.NAMES, len(Processes.NAMES))
     names = names if options.kill else []
-    parts = len(names) + 1
+    parts = len(names) + 2
 
     def change_some(part: int) -> None:
         if options.changes is None:
@@ -252,10 +255,14 @@ def _change_rows(workload: Workload, options: Options, processes: Processes, say
         before, after = (options.changes * number // parts for number in (part, part + 1))
         workload.run_counted(after - before, options.rate)
 
-    for part, name in enumerate(names):
+    change_some(0)
+    # A signal that is written before is part of the first snapshot, and tells nothing.
+    _wait(processes.scene.snapshot_is_over, processes, "the connector reads changes")
+    say("asking for an incremental snapshot")
+    workload.ask_for_snapshot()
+    workload.change_one_row_often()
+    for part, name in enumerate(names, 1):
         change_some(part)
-        if name == "connector":
-            _wait(processes.scene.snapshot_is_over, processes, "the connector reads changes")
         say(f"killing the {name}")
         processes.kill(name)
     change_some(parts - 1)

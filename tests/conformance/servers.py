@@ -20,6 +20,9 @@ PREFIX = "shop"
 """Of the names of topics: ``shop.public.notes``."""
 
 SLOT = "conformance"
+SIGNALS = "public.signals"
+"""The source's table by which the connector is told to read tables again."""
+
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 AVRO_CONVERTER = "io.apicurio.registry.utils.converter.AvroConverter"
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -130,5 +133,7 @@ def debezium_settings(database: PostgreSqlServer, **more: str) -> dict[str, str]
         "topic.creation.default.replication.factor": "1",
         "topic.creation.default.partitions": "2",
         "interval.handling.mode": "string",
+        "signal.data.collection": SIGNALS,
+        "incremental.snapshot.chunk.size": "20",
         **more,
     }

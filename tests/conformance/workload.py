@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections import Counter
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.conformance.columns import KINDS, LARGE, Kind
+from tests.conformance.servers import SIGNALS
 
 KEYS = 150
 """Of each table."""
@@ -135,6 +137,24 @@ class Workload:
         for table in SOURCES.values():
             for statement in table.statements:
                 self.cursor.execute(statement)
+        columns = "id varchar(42) PRIMARY KEY, type varchar(32), data varchar(2048)"
+        self.cursor.execute(f"CREATE TABLE {SIGNALS} ({columns})")
+
+    def ask_for_snapshot(self) -> None:
+        """Let the connector read all tables again, in chunks between the changes."""
+        tables = [f"public.{name}" for name in SOURCES]
+        self.cursor.execute(
+            f"INSERT INTO {SIGNALS} VALUES ('again', 'execute-snapshot', %s)",  # noqa: S608  # ours
+            [json.dumps({"data-collections": tables, "type": "incremental"})],
+        )
+
+    def change_one_row_often(self) -> None:
+        """Set the large columns of a row once, then another one a thousand times."""
+        table, key = SOURCES["notes"], "1000000"
+        self._insert(table, (key,))
+        update = f"UPDATE {table.name} SET version = n WHERE id = {key}"  # noqa: S608  # our own
+        self.cursor.execute(f"DO $$ BEGIN FOR n IN 1..1000 LOOP {update}; END LOOP; END $$")
+        self.done["updated"] += 1000
 
     def steps(self, count: int) -> None:
         """Make changes, a few in each transaction."""

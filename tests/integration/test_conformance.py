@@ -13,7 +13,7 @@ PATIENCE = 600.0
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", ["json-schemas", "json"])
+@pytest.mark.parametrize("form", ["json-schemas", "json", "avro"])
 def test_tables_of_changes_are_equal_to_their_database(form: str) -> None:
     """Each takes some 80 s on an idle machine: most of it is the start of Connect and of Spark."""
     command = [sys.executable, "-m", "tests.conformance", "cdc", "--minutes", "0.03", "--seed", "7"]

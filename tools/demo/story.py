@@ -161,6 +161,7 @@ class Demonstration:
             f"secor schema show {parquet} {flights.TOPIC}": "the fields of the messages",
             f"secor backfill rollback {parquet} {self.folder / mending.PLAN}": "the old days again",
             f"secor tables show {self.folder / 'table.toml'} {tables.ALL}": "what the table has",
+            "scripts/conformance cdc": "a real PostgreSQL and Debezium, compared with tables",
             f"secor sandbox down --delete --directory {place}": "stop, and delete all data",
         }
         width = max(map(len, commands))
