@@ -20,7 +20,7 @@ from secor.archive.erasures import SETTING
 from secor.archive.rewrite.carrying_out import Failed, Outcome
 from secor.archive.rewrite.erasing import Eraser, Searched
 from secor.cli.exit_codes import Exit
-from secor.cli.open_archive import archive_of, human_size, require_stored
+from secor.cli.open_archive import archive_of, earlier_routes, human_size, require_stored
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
@@ -74,6 +74,12 @@ HOLDERS = (
 )
 @click.option("--dry-run", is_flag=True, help="Only count, and name the objects.")
 @click.option(
+    "--note",
+    is_flag=True,
+    help="Erase nothing: only put the list, so that verify explains what is missing from a"
+    " partition group that was backfilled from an erased backup.",
+)
+@click.option(
     "--local-directory",
     type=click.Path(path_type=Path),
     help="Directory for files that are being written.  Default: the system's, such as /tmp.",
@@ -89,6 +95,7 @@ def erase_command(
     tombstones: bool,
     old_versions: bool,
     dry_run: bool,
+    note: bool,
     local_directory: Path | None,
     as_json: bool,
 ) -> int:
@@ -100,10 +107,18 @@ def erase_command(
     somebody copies back, and verify does not call them missing.  The service may run meanwhile.
     After a crash, run it again.  Exit code 5 when objects could not be searched or rewritten.
     """
+    if note and (dry_run or old_versions):
+        raise click.UsageError("--note erases nothing: take --dry-run and --old-versions away")
     settings = load(config, os.environ)
-    _refuse_other_kinds(settings, config)
+    _refuse_other_kinds(settings, config, note=note)
     wanted = _Keys.read(keys_file, encoding, null_key=null_key, empty_key=empty_key)
     with _eraser(settings, topic) as eraser:
+        if note:
+            eraser.note(wanted.all, tombstones=tombstones)
+            click.echo(
+                f"{topic}: noted that {how_many(len(wanted.all), 'key is', 'keys are')} erased"
+            )
+            return Exit.OK
         result = _Result(topic, dry_run)
         if dry_run:
             result.searched = eraser.look(wanted.all, tombstones=tombstones)
@@ -127,16 +142,17 @@ def erase_command(
     return Exit.DIFFERENT if result.is_incomplete else Exit.OK
 
 
-def _refuse_other_kinds(config: Config, where: Path) -> None:
+def _refuse_other_kinds(config: Config, where: Path, *, note: bool) -> None:
     if config.group.kind == "table":
         raise ConfigurationError(
             f"{where}: the messages of a table group are rows: DELETE them with an engine for SQL,"
             " and let the snapshots expire that still hold them"
         )
-    if config.group.kind != "backup":
+    if config.group.kind != "backup" and not note:
         raise ConfigurationError(
             f"{where}: only a backup keeps whole messages with their keys. Erase them there, and"
-            " then backfill this group's range from it with 'publish --old delete'"
+            " then backfill this group's range from it with 'publish --old delete', and say"
+            " 'archive erase --note' here, so that verify knows"
         )
 
 
@@ -202,7 +218,7 @@ def _eraser(config: Config, topic: str) -> Iterator[Eraser]:
         )
     with open_store(config) as store, open_ledger_for_operator(config) as ledger:
         require_stored(config, store, topic)
-        archive = archive_of(config, topic, store)
+        archive = archive_of(config, topic, store, earlier_routes(config, store))
         now, by = iso_time(time.time()), f"secor {__version__}"
         yield Eraser(archive, topic, secret, ledger.read, now, by)
 

@@ -225,6 +225,12 @@ class Eraser:
             self.archive.store.delete(archived.key)
         return result, outcomes
 
+    def note(self, keys: Collection[bytes | None], *, tombstones: bool) -> None:
+        """Put the list alone.  Raises as ``run``."""
+        objects = again_where_objects_go(self._objects)
+        wanted = self._wanted(objects, keys, tombstones=tombstones)
+        agree(self.archive.store, self._known(), wanted)
+
     def copies(self) -> list[str]:
         """Return files beside the topic's objects that are called as copies of them."""
         listed = self.archive.store.list(f"{self.archive.root(self.topic)}/")

@@ -146,16 +146,16 @@ class PartitionCheck:
     def _window(self, log: pa.RecordBatch, end: int) -> None:
         rows = self._merge.upto(end)
         logged = offsets_of(log)
-        log = self._without_filtered(log, rows)
+        filtered = self._without_filtered(log, rows)
+        log, erased = self._without_erased(filtered, rows)
         rows += self._text_rows(log, end, rows)
         stored = combine(rows)
         self._twice(stored.twice, rows)
         self._back_again(stored.records, rows)
         self.report.superseded += stored.superseded
-        filtered = np.setdiff1d(logged, offsets_of(log), assume_unique=True)
-        log, erased = self._without_erased(log, stored.offsets)
         if self.report.inventory is not None:
-            self.report.inventory.window(end, stored.offsets, logged, filtered, erased)
+            left_out = np.setdiff1d(logged, offsets_of(filtered), assume_unique=True)
+            self.report.inventory.window(end, stored.offsets, logged, left_out, erased)
         offsets, records, lossy = stored.offsets, stored.records, stored.values_only
         bare = stored.offsets_only
         wanted = offsets_of(log)
@@ -179,13 +179,17 @@ class PartitionCheck:
         self.report.note(Kind.DIFFERENT, wanted[wrong], key=_only_key(rows))
 
     def _without_erased(
-        self, log: pa.RecordBatch, stored: np.ndarray
+        self, log: pa.RecordBatch, rows: Sequence[Rows]
     ) -> tuple[pa.RecordBatch, np.ndarray]:
-        """Take out what no object has and a list of erased keys names; give its offsets, too."""
+        """Take out what no object records by its offset and a list of erased keys names.
+
+        Its offsets are given, too.
+        """
         if not self._erased or not log.num_rows:
             return log, _NO_OFFSETS
         gone, _ = self._erased.erased(log)
-        gone &= ~np.isin(offsets_of(log), stored, assume_unique=True)
+        for part in rows:
+            gone &= ~np.isin(offsets_of(log), offsets_of(part.records))
         self.report.erased += int(gone.sum())
         return log.filter(pa.array(~gone)), offsets_of(log)[gone]
 

@@ -427,6 +427,17 @@ def test_evidence_tells_of_erased_offsets(tmp_path: Path) -> None:
     assert (hole[0], hole[1].offsets, inventory.messages) == ("erased", 6, END - 6)
 
 
+def test_a_group_without_keys_is_told_what_is_erased_from_its_source(tmp_path: Path) -> None:
+    """Lines of text record neither keys nor offsets: they are compared in the order of the log."""
+    store = FakeStore()
+    kept = rows(range(END)).filter(pa.array([key not in (b"a", None) for key in KEYS] * 6))
+    put(store, make_format("text"), kept, OffsetRange(0, END))
+    assert verified(store).counts.total()
+    eraser(store).note([b"a", None], tombstones=False)
+    report = verified(store)
+    assert (report.counts.total(), report.erased, report.compared) == (0, 12, END - 12)
+
+
 def of_lists(*logs: ErasedLog) -> LogErasures:
     erasure = erasure_of("clicks", SECRET, [b"a"], logs, tombstones=False, at="", by="")
     return Erasures("p/clicks", {1: erasure}, SECRET).of(0, 1, "id")

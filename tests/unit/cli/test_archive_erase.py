@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -124,3 +125,19 @@ def test_without_a_secret_or_a_backup_nothing_is_erased(
     monkeypatch.setenv("SECOR_ERASE__SECRET", "short")
     with pytest.raises(ConfigurationError, match="at least 16 characters"):
         run(config, "--topic", "clicks", "--null-key")
+
+
+def test_a_group_that_was_backfilled_is_told_and_nothing_is_erased(config: Path) -> None:
+    text = config.read_text().replace(
+        '[group]\nname = "g"', '[group]\nname = "g"\nkind = "partition"'
+    )
+    config.write_text(
+        text + '[parser]\ntime_field = "at"\n[output]\nprefix = "backup"\nformat = "text"\n'
+    )
+    before = objects(config)
+    told = run(config, "--topic", "clicks", "--null-key", "--note")
+    assert told.stdout == "clicks: noted that 1 key is erased\n"
+    assert objects(config) == before
+    assert len(list((config.parent / "bucket").rglob("_erased/*.json"))) == 1
+    with pytest.raises(click.UsageError, match="erases nothing"):
+        run(config, "--topic", "clicks", "--null-key", "--note", "--dry-run")
