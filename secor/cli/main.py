@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "archive": ("secor.cli.archive", "Join small objects; let the oldest go."),
     "restore": ("secor.cli.restore", "Write the archive back into Kafka, exactly once."),
     "recover": ("secor.cli.recover", "Bring a lost cluster back: topics, groups, ACLs, quotas."),
+    "drill": ("secor.cli.drill", "Prove that a lost cluster would come back, and how fast."),
     "tables": ("secor.cli.tables", "Show a group's tables, commit to them, settle stopped ones."),
     "offsets": ("secor.cli.offsets", "Show or move committed offsets."),
     "sandbox": ("secor.cli.sandbox", "Start Kafka, ZooKeeper and an S3 server on this machine."),

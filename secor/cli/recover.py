@@ -73,11 +73,12 @@ def run(config: Path, time: str | None, cluster: str | None, *, hold: bool, forc
                 # Messages have the ids of schemas: they must mean the same ones.
                 click.echo(verdict([state], config))
                 return Exit.DIFFERENT
-        ended = write_messages(recovery.job, telemetry)
+        if not recovery.is_written():
+            ended = write_messages(recovery.job, telemetry)
+            for assigned_source in ended.failed:
+                click.echo(f"{assigned_source.source}: {assigned_source.error}", err=True)
         messages = recovery.messages()
         click.echo(f"{how_many(telemetry.messages, 'message')} written by this process")
-        for assigned_source in ended.failed:
-            click.echo(f"{assigned_source.source}: {assigned_source.error}", err=True)
         if not messages.is_complete:
             click.echo(f"messages: {how_many(messages.left, 'offset')} left; run it again")
             return Exit.DIFFERENT

@@ -74,7 +74,7 @@ def up(directory: Path | None, as_json: bool, s3_server: str, catalog: str | Non
         click.echo(line, err=True)
 
     folder = directory or default_directory()
-    sandbox = _sandbox_class().up(folder, s3_server=s3_server, catalog=catalog, progress=progress)
+    sandbox = sandbox_class().up(folder, s3_server=s3_server, catalog=catalog, progress=progress)
     _show(sandbox, as_json=as_json)
     if not as_json:
         click.echo(f"Stop it with: {_stop_command(directory)}")
@@ -85,7 +85,7 @@ def up(directory: Path | None, as_json: bool, s3_server: str, catalog: str | Non
 @click.pass_context
 def status(context: click.Context, directory: Path | None, as_json: bool) -> None:
     """Show the sandbox's servers; exit code 4 when one of them does not run."""
-    sandbox = _sandbox_class().of(directory or default_directory())
+    sandbox = sandbox_class().of(directory or default_directory())
     _show(sandbox, as_json=as_json)
     if not all(server.running() for server in sandbox.servers.values()):
         context.exit(Exit.UNAVAILABLE)
@@ -96,7 +96,7 @@ def status(context: click.Context, directory: Path | None, as_json: bool) -> Non
 @click.option("--delete", is_flag=True, help="Also delete its data, ports and logs.")
 def down(directory: Path | None, as_json: bool, delete: bool) -> None:
     """Stop the sandbox; its data and ports stay for the next up."""
-    sandbox = _sandbox_class().of(directory or default_directory())
+    sandbox = sandbox_class().of(directory or default_directory())
     killed = sandbox.down(delete=delete)
     if as_json:
         click.echo(json.dumps({"directory": str(sandbox.directory), "killed": killed}))
@@ -119,7 +119,7 @@ def down(directory: Path | None, as_json: bool, delete: bool) -> None:
 )
 def config(directory: Path | None, kind: str) -> None:
     """Print a configuration of a group for all topics of the sandbox."""
-    sandbox = _sandbox_class().of(directory or default_directory())
+    sandbox = sandbox_class().of(directory or default_directory())
     from secor.sandbox.first_steps import try_out
 
     click.echo(try_out(sandbox, kind), nl=False)
@@ -130,14 +130,15 @@ def config(directory: Path | None, kind: str) -> None:
 @click.argument("topic")
 def produce(directory: Path | None, topic: str) -> None:
     """Send the lines of standard input as messages to TOPIC; create TOPIC if it is missing."""
-    sandbox = _sandbox_class().of(directory or default_directory())
+    sandbox = sandbox_class().of(directory or default_directory())
     from secor.sandbox.first_steps import produce as send
 
     lines = (line.rstrip(b"\n") for line in sys.stdin.buffer)
     click.echo(f"{how_many(send(sandbox, topic, lines), 'message')} sent to {topic}")
 
 
-def _sandbox_class() -> type[Sandbox]:
+def sandbox_class() -> type[Sandbox]:
+    """Import what starts servers.  Raises ``ConfigurationError`` where a package is missing."""
     try:
         from secor.sandbox import Sandbox
     except ModuleNotFoundError as error:

@@ -15,10 +15,11 @@ from secor.core.text import how_many
 from secor.restore.groups import GroupOffset
 from secor.restore.new_topics import changed_since, held_back
 from secor.restore.recovery import KindState
+from secor.restore.target_ids import remade
 from secor.wiring.clients import brokers_options, reach_store
 from secor.wiring.recover_access import (
     RenamedRules,
-    denied_as_obstacle,
+    fault_as_obstacle,
     look_at_quotas,
     look_at_rules,
     make_quotas,
@@ -77,20 +78,41 @@ class Recovery:
             yield from () if schemas is None else (schemas,)
         topics = self.topics()
         described = self.job.admin.describe([*map(self.job.target_name, topics)])
-        missing = [it for it in topics if self.job.target_name(it) not in described]
-        yield KindState("topics", len(topics), len(topics) - len(missing))
+        yield self._made(topics, described)
         messages = self.messages()
         yield messages
         if self.wants("groups"):
             yield self._groups(messages, commit=False, force=False)
         if self.wants("acls"):
-            yield self._kept("acls", lambda: look_at_rules(self._options, self._rules()))
+            rules = self._rules()
+            yield self._safe("acls", len(rules.rules), lambda: look_at_rules(self._options, rules))
         if self.wants("quotas"):
-            yield self._kept("quotas", lambda: look_at_quotas(self._options, self.kept.quotas()))
+            quotas = self.kept.quotas()
+            yield self._safe("quotas", len(quotas), lambda: look_at_quotas(self._options, quotas))
         yield self.settings(topics, described)
+
+    def is_written(self) -> bool:
+        """Tell whether all topics are made, those that they were, and all messages are written.
+
+        Then a restore has nothing left to do, and would refuse settings that were held back.
+        """
+        topics = self.topics()
+        made = self._made(topics, self.job.admin.describe([*map(self.job.target_name, topics)]))
+        return made.is_complete and self.messages().is_complete
+
+    def _made(self, topics: list[str], described: Mapping[str, TopicDescription]) -> KindState:
+        missing = [it for it in topics if self.job.target_name(it) not in described]
+        count = self.job.offsets_partitions()
+        record = self.job.control(count).read() if count else None
+        ids = {name: it.topic_id for name, it in described.items()}
+        again = [] if record is None else remade(record.targets, ids)
+        obstacles = tuple(f"{it.topic} {it.what}" for it in again)
+        return KindState("topics", len(topics), len(topics) - len(missing), obstacles)
 
     def messages(self) -> KindState:
         """Return how many archived offsets are written."""
+        if not self.job.sources():
+            return KindState("messages", 0, 0)
         status = status_of(self.job)
         total = sum(it.extent.range.end - it.extent.range.start for it in status.rows if it.extent)
         notes = [] if status.record is None else [f"job {status.job}: {status.state}"]
@@ -162,35 +184,37 @@ class Recovery:
         if self.wants("acls"):
             rules = self._rules()
             make = partial(make_rules, self._options, rules)
-            yield self._kept("acls", lambda: denied_as_obstacle("acls", len(rules.rules), make))
+            yield self._safe("acls", len(rules.rules), make)
         if self.wants("quotas"):
             quotas = self.kept.quotas()
             set_all = partial(make_quotas, self._options, quotas, force=force)
-            yield self._kept("quotas", lambda: denied_as_obstacle("quotas", len(quotas), set_all))
-        if not hold:
-            waiting, _ = self._held(topics, None)
-            refused = self.job.admin.alter(waiting) if waiting else {}
-            state = self.settings(topics)
-            obstacles = [f"{topic} refused its settings: {why}" for topic, why in refused.items()]
-            yield replace(state, obstacles=tuple(obstacles))
-        else:
+            yield self._safe("quotas", len(quotas), set_all)
+        if hold:
             yield self.settings(topics)
+        else:
+            yield fault_as_obstacle("settings", len(topics), partial(self._set_settings, topics))
+
+    def _set_settings(self, topics: list[str]) -> KindState:
+        waiting, _ = self._held(topics, None)
+        refused = self.job.admin.alter(waiting) if waiting else {}
+        obstacles = [f"{topic} refused its settings: {why}" for topic, why in refused.items()]
+        return replace(self.settings(topics), obstacles=tuple(obstacles))
 
     def _groups(self, messages: KindState, *, commit: bool, force: bool) -> KindState:
         offsets = self.kept.group_offsets()
         if messages.left or messages.obstacles:
             groups = len({it.group for it in offsets})
             return self._kept("groups", lambda: KindState("groups", groups, 0))
+        groups = len({it.group for it in offsets})
+        bring = partial(self._translate, offsets, commit=commit, force=force)
+        return self._safe("groups", groups, bring)
+
+    def _translate(self, offsets: list[GroupOffset], *, commit: bool, force: bool) -> KindState:
         restored = self._restored(offsets)
         with open_groups(self.job) as admin:
-            return self._kept(
-                "groups",
-                lambda: (
-                    commit_groups(admin, restored, force=force)
-                    if commit
-                    else look_at_groups(admin, restored)
-                ),
-            )
+            if commit:
+                return commit_groups(admin, restored, force=force)
+            return look_at_groups(admin, restored)
 
     def _restored(self, offsets: list[GroupOffset]) -> RestoredGroups:
         if not offsets:
@@ -206,6 +230,9 @@ class Recovery:
             self.config.target.topic,
             is_whole=not chosen,
         )
+
+    def _safe(self, kind: str, total: int, bring: Callable[[], KindState]) -> KindState:
+        return self._kept(kind, lambda: fault_as_obstacle(kind, total, bring))
 
     def _kept(self, kind: str, look: Callable[[], KindState]) -> KindState:
         if kind not in self.kept.states:

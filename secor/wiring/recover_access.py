@@ -14,7 +14,7 @@ from secor.adapters.kafka.cluster_admin import (
     read_quotas,
     set_quotas,
 )
-from secor.core.errors import AccessDenied
+from secor.core.errors import SecorError
 from secor.core.text import how_many
 from secor.restore.recovery import KindState
 
@@ -124,11 +124,8 @@ def _why(refused: Sequence[str]) -> list[str]:
 
 
 def look_at_rules(options: Mapping[str, Any], renamed: RenamedRules) -> KindState:
-    """Compare the rules; a target that does not let this user look is an obstacle."""
-    try:
-        return state_of_rules(renamed, read_access_rules(options))
-    except AccessDenied as error:
-        return KindState("acls", len(renamed.rules), 0, (str(error),))
+    """Compare the rules; writes nothing."""
+    return state_of_rules(renamed, read_access_rules(options))
 
 
 def state_of_quotas(
@@ -172,16 +169,16 @@ def make_quotas(options: Mapping[str, Any], wanted: Sequence[Quota], *, force: b
 
 
 def look_at_quotas(options: Mapping[str, Any], wanted: Sequence[Quota]) -> KindState:
-    """Compare the quotas; a target that does not let this user look is an obstacle."""
-    try:
-        return state_of_quotas(wanted, read_quotas(options))
-    except AccessDenied as error:
-        return KindState("quotas", len(wanted), 0, (str(error),))
+    """Compare the quotas; writes nothing."""
+    return state_of_quotas(wanted, read_quotas(options))
 
 
-def denied_as_obstacle(kind: str, total: int, make: Callable[[], KindState]) -> KindState:
-    """Return what ``make`` returns; where a right is missing, that as what a person must do."""
+def fault_as_obstacle(kind: str, total: int, make: Callable[[], KindState]) -> KindState:
+    """Return what ``make`` returns; what fails, as a missing right, is an obstacle of this kind.
+
+    So the kinds after it are brought back all the same.
+    """
     try:
         return make()
-    except AccessDenied as error:
+    except SecorError as error:
         return KindState(kind, total, 0, (str(error),))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from secor.adapters.kafka.group_admin import GroupAdmin
+from secor.core.errors import SecorError
 from secor.core.model import RUNNING_UNLESS, Committed, TopicPartition
 from secor.core.text import how_many
 from secor.restore.groups import GroupOffset, Position, Precision, Translation, Untranslated
@@ -119,10 +120,20 @@ def commit_groups(admin: GroupAdmin, restored: RestoredGroups, *, force: bool) -
             if place not in there or (force and place in state.behind)
         }
         if missing:
-            failed = admin.commit(state.group, missing)
-            refused += [f"group {state.group}, {place}: {why}" for place, why in failed.items()]
+            refused += _commit(admin, state.group, missing)
     states, _ = _states(admin, restored)
     return _summary(states, restored, refused)
+
+
+def _commit(
+    admin: GroupAdmin, group: str, missing: Mapping[TopicPartition, Committed]
+) -> list[str]:
+    """Return what the brokers refused, were it the whole group."""
+    try:
+        failed = admin.commit(group, missing)
+    except SecorError as error:
+        return [f"group {group}: {error}"]
+    return [f"group {group}, {place}: {why}" for place, why in failed.items()]
 
 
 def _states(

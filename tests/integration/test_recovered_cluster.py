@@ -40,8 +40,10 @@ from tests.fakes.archive import Shelf, messages
 from tests.integration.daemons import run_secor, wait_until
 
 ORDERS, QUIET = "orders", "quiet"
-WEEK = str(7 * 86400 * 1000)
-FIRST_TIME = "2026-11-01T00:00:00Z"
+LONG = str(10_000 * 86400 * 1000)
+"""Nothing of this test is older, in milliseconds."""
+RECENT = {"message.timestamp.before.max.ms": "60000"}
+"""Refuses every message of this test, so that no restore could begin with it."""
 ACTIVE, SHOP = "active", "shop"
 DENY = AclBinding(
     *(ResourceType.TOPIC, ORDERS, ResourcePatternType.LITERAL, "User:mallory", "*"),
@@ -116,7 +118,7 @@ def test_everything_of_a_wiped_broker_comes_back_and_consumers_go_on(
     done = run_secor("recover", "run", str(job))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "complete: all is back" in done.stdout
-    assert settings_of(broker)["retention.ms"] == WEEK
+    assert settings_of(broker).items() >= {"retention.ms": LONG, **RECENT}.items()
     rules = broker.admin.describe_acls(
         AclBindingFilter(
             *(ResourceType.ANY, None, ResourcePatternType.ANY, None, None),
@@ -126,7 +128,7 @@ def test_everything_of_a_wiped_broker_comes_back_and_consumers_go_on(
     assert set(rules.result(timeout=30)) == {DENY, ALLOW}
     assert read_quotas({"bootstrap_servers": broker.address}) == [QUOTA]
     assert next_message(broker, SHOP) == b"payload 777"
-    moved = run_secor("recover", "status", str(job))
+    moved = run_secor("recover", "run", str(job))
     assert moved.returncode == 0, moved.stdout + moved.stderr
     assert "1 group has consumed more since" in moved.stdout
 
@@ -139,7 +141,9 @@ def fill_and_keep(broker: Broker, folder: Path, bucket: Path) -> None:
         shelf.put(messages(range(1000)), OffsetRange(0, 1000), topic_partition=place)
     admin = broker.admin
     topics = [
-        NewTopic(ORDERS, 3, 1, config={"retention.ms": WEEK, "max.message.bytes": "2000000"}),
+        NewTopic(
+            ORDERS, 3, 1, config={"retention.ms": LONG, "max.message.bytes": "2000000", **RECENT}
+        ),
         NewTopic(QUIET, 2, 1),
     ]
     for made in admin.create_topics(topics).values():
@@ -220,7 +224,7 @@ def plan_names_it_all(plan: dict[str, object]) -> None:
         (ORDERS, 3, 2000),
         (QUIET, 2, 0),
     ]
-    assert topics[0]["set_at_the_end"] == {"retention.ms": WEEK}
+    assert topics[0]["set_at_the_end"] == {"retention.ms": LONG, **RECENT}
     assert plan["offsets_of_groups"] == {"exact": 3}
     kinds = plan["kinds"]
     assert isinstance(kinds, list)

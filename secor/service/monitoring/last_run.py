@@ -1,7 +1,8 @@
 """The result of a command under a timer, for node_exporter's textfile collector.
 
 A process that ends cannot be scraped.  The file is written when a run has succeeded, and
-only then, so its age tells of failures and of runs that did not take place alike.  The first
+only then, so its age tells of failures and of runs that did not take place alike; a drill, which
+is rare, also tells that it failed.  The first
 run of all leaves when it was begun, so that this may be told also if none ever succeeds.
 """
 
@@ -98,6 +99,41 @@ EXPIRE = (
         "seconds since 1970.",
     ),
 )
+DRILL = (
+    Definition(
+        "secor_drill_timestamp_seconds",
+        "gauge",
+        _GROUP,
+        "When the last drill ended, however it did, in seconds since 1970.",
+    ),
+    Definition(
+        "secor_drill_succeeded",
+        "gauge",
+        _GROUP,
+        "1 where everything came back in the last drill, and equal; else 0.",
+    ),
+    Definition(
+        "secor_drill_recovery_seconds",
+        "gauge",
+        _GROUP,
+        "Seconds that the recovery took, without the comparison and the start of its broker.",
+    ),
+    Definition(
+        "secor_drill_recovery_point_seconds",
+        "gauge",
+        _GROUP,
+        "How old the newest archived message was when the drill began, in seconds.",
+    ),
+    Definition(
+        "secor_drill_messages", "gauge", _GROUP, "Messages that were recovered and compared."
+    ),
+    Definition(
+        "secor_drill_begun_timestamp_seconds",
+        "gauge",
+        _GROUP,
+        "Until a drill ends for the first time: when one was first begun, in seconds since 1970.",
+    ),
+)
 
 Values = Mapping[str, float]
 
@@ -178,6 +214,25 @@ class LastRun:
                 (joined, labels, size),
             ]
         )
+
+    def drilling(self, job: str) -> None:
+        """Write that ``secor drill`` was begun, if no run has left anything yet."""
+        if self._path is not None and not self._path.exists():
+            self._write([(DRILL[-1], {"group": job}, self._clock.now())])
+
+    def drilled(
+        self, job: str, *, succeeded: bool, recovery: float, age: float | None, messages: int
+    ) -> None:
+        """Write how a drill ended; ``recovery`` and ``age`` of the newest message in seconds."""
+        ended, outcome, seconds, point, compared, _ = DRILL
+        labels = {"group": job}
+        rows = [
+            (ended, labels, self._clock.now()),
+            (outcome, labels, float(succeeded)),
+            (seconds, labels, recovery),
+            (compared, labels, messages),
+        ]
+        self._write(rows if age is None else [*rows, (point, labels, age)])
 
     def _seconds(self) -> float:
         return self._clock.monotonic() - self._began

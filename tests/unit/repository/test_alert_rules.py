@@ -13,7 +13,7 @@ import yaml
 
 from secor.cli.main import cli
 from secor.service.metrics import Metrics
-from secor.service.monitoring.last_run import BACKFILL, COMPACT, EXPIRE, FINALIZE
+from secor.service.monitoring.last_run import BACKFILL, COMPACT, DRILL, EXPIRE, FINALIZE
 from secor.service.restore_metrics import RestoreMetrics
 
 ROOT = Path(__file__).parents[3]
@@ -60,6 +60,7 @@ def test_a_rule_names_metrics_and_labels_that_exist(rule: dict[str, Any]) -> Non
         *COMPACT,
         *BACKFILL,
         *EXPIRE,
+        *DRILL,
     )
     known = {definition.name: definition for definition in definitions}
     names = named(rule)

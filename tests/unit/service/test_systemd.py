@@ -37,6 +37,7 @@ SERVICES = {
         "secor-tables-maintain@.service",
         "secor-tables-spark@.service",
         "secor-expire@.service",
+        "secor-drill@.service",
     )
 }
 SERVICE = SERVICES["secor@.service"]
@@ -46,6 +47,7 @@ ONESHOTS = [
         *("secor-finalize@.service", "secor-compact@.service", "secor-backfill.service"),
         "secor-tables-maintain@.service",
         "secor-expire@.service",
+        "secor-drill@.service",
     )
 ]
 CHECKED = (
@@ -56,6 +58,7 @@ CHECKED = (
     "secor-backfill.timer",
     "secor-tables-maintain@.timer",
     "secor-expire@.timer",
+    "secor-drill@.timer",
 )
 
 
@@ -185,6 +188,7 @@ EXPOSURE = {
     "secor-restore@.service": 1.1,
     "secor-tables-maintain@.service": 1.2,
     "secor-expire@.service": 1.1,
+    "secor-drill@.service": 1.2,
 }
 """At most, from 0 (exposed to nothing) to 10; docs/deploy.md tells them."""
 

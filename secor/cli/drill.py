@@ -1,0 +1,217 @@
+"""``secor drill``: a recovery into servers of its own, measured, verified, and removed again."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import structlog
+
+from secor.archive.evidence.signature import read_private_key, signature_path
+from secor.cli.drill_report import DrillReport, sampled, shown
+from secor.cli.exit_codes import Exit
+from secor.cli.open_archive import human_size
+from secor.cli.recover_options import load_recovery, moment
+from secor.cli.restore import telemetry_of, write_messages
+from secor.cli.restore_look import results_of
+from secor.cli.restore_options import configuration
+from secor.cli.sandbox import sandbox_class
+from secor.cli.topic_type import metrics_file_option
+from secor.core.clock import SystemClock
+from secor.core.errors import ConfigurationError, SecorError
+from secor.service.monitoring.last_run import LastRun
+
+if TYPE_CHECKING:
+    from secor.config.restore import RestoreConfig
+    from secor.wiring.restore import Job
+
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+"""So that the drill's broker takes ACLs; whoever asks it may do all."""
+ROOM = 1.5
+"""Free bytes that are asked for, for each archived one: logs are compressed otherwise."""
+
+
+@click.command(epilog="Example: secor drill lost.toml --report drill.json")
+@configuration
+@moment
+@click.option(
+    "--sample",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Only the last N offsets of each partition.  Default: everything.",
+)
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the report to FILE in JSON, and for people to FILE.txt; an older one is replaced.",
+)
+@click.option(
+    "--sign-with",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="KEYFILE",
+    help="Sign the file of --report: FILE.sig.  An Ed25519 key in PEM format, as 'secor evidence"
+    " keygen' makes.",
+)
+@click.option(
+    "--directory",
+    "-d",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the drill's broker keeps its data until the end.  Default: a temporary folder.",
+)
+@metrics_file_option
+def command(
+    config: Path,
+    time: str | None,
+    cluster: str | None,
+    sample: int | None,
+    report: Path | None,
+    sign_with: Path | None,
+    directory: Path | None,
+    metrics_file: Path | None,
+) -> int:
+    """Prove that the cluster would come back, and how fast: recover it, verify, remove it all.
+
+    JOB.toml is that of 'secor recover'; its [kafka] is not used: the drill starts a broker of its
+    own on this machine.  Exit code 0 when everything came back equal, else 5.  The metrics file
+    is written in either case.
+    """
+    if sign_with is not None and report is None:
+        raise ConfigurationError("--sign-with needs --report FILE")
+    key = None if sign_with is None else read_private_key(sign_with)
+    settings = load_recovery(config, time)
+    last_run = LastRun(metrics_file, SystemClock())
+    last_run.drilling(settings.group.name)
+    done = DrillReport(settings.group.name, settings.store)
+    try:
+        with _broker(directory, done) as address:
+            _drill(_for_drill(settings, address), config, cluster, sample, done)
+    except SecorError as error:
+        done.problems.append(str(error))
+    last_run.drilled(
+        settings.group.name,
+        succeeded=done.passed,
+        recovery=done.recovery_seconds,
+        age=done.age_seconds,
+        messages=done.messages,
+    )
+    if report is not None:
+        _write(report, done, None if key is None else key.sign)
+    for line in shown(done):
+        click.echo(line)
+    return Exit.OK if done.passed else Exit.DIFFERENT
+
+
+def _drill(
+    settings: RestoreConfig,
+    path: Path,
+    cluster: str | None,
+    sample: int | None,
+    done: DrillReport,
+) -> None:
+    from secor.wiring.recover import open_recovery
+
+    with telemetry_of(settings, path, "secor.drill") as telemetry:
+        with open_recovery(settings, cluster) as recovery:
+            chosen = sampled(recovery.job, sample)
+            done.found(recovery, sample)
+        with open_recovery(chosen, done.cluster) as recovery:
+            _room(recovery.job, done)
+            begun = time.monotonic()
+            ended = write_messages(recovery.job, telemetry)
+            done.problems += [f"{it.source}: {it.error}" for it in ended.failed]
+            if not recovery.messages().is_complete:
+                done.problems.append("not all messages were written")
+                return
+            # Settings that delete messages come last of all: what is verified must be there.
+            list(recovery.bring_back(force=False, hold=True))
+            held = time.monotonic()
+            results = results_of(recovery.job, quiet=True)
+            verified = time.monotonic()
+            done.compared(results)
+            states = list(recovery.bring_back(force=False, hold=False))
+            done.recovery_seconds = (held - begun) + (time.monotonic() - verified)
+            done.verify_seconds = verified - held
+            done.states += [recovery.messages(), *states]
+
+
+def _for_drill(settings: RestoreConfig, address: str) -> RestoreConfig:
+    """Return the job for the drill's broker: its own cluster, no registry, nothing served."""
+    from secor.config.cluster import Registry
+    from secor.config.servers import Brokers
+
+    target = {"append": False, "create": True, "replication_factor": 1}
+    return settings.model_copy(
+        update={
+            "group": settings.group.model_copy(
+                update={"name": f"drill-{settings.group.name}"[:200]}
+            ),
+            "kafka": Brokers(bootstrap_servers=(address,)),
+            "target": settings.target.model_copy(update=target),
+            "registry": Registry(),
+            "recover": settings.recover.model_copy(
+                update={"leave_out": (*settings.recover.leave_out, "schemas")}
+            ),
+            "metrics": settings.metrics.model_copy(update={"port": None}),
+        }
+    )
+
+
+@contextmanager
+def _broker(directory: Path | None, done: DrillReport) -> Iterator[str]:
+    """Start a broker in a new folder, and remove it with all its data at the end."""
+    log = structlog.get_logger("secor.drill")
+    begun = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="secor-drill-", dir=directory))
+    sandbox = None
+    try:
+        done.directory = folder
+        sandbox = sandbox_class().up(folder, services=("kafka",), kafka_settings=AUTHORIZER)
+        done.start_seconds = time.monotonic() - begun
+        log.info("drill's broker started", address=sandbox.kafka, directory=str(folder))
+        yield sandbox.kafka
+    finally:
+        if sandbox is not None:
+            sandbox.down()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _room(job: Job, done: DrillReport) -> None:
+    """Refuse what would fill this machine's disk.  Raises ``ConfigurationError``."""
+    assert done.directory is not None
+    needed = int(done.archived_bytes * ROOM)
+    free = shutil.disk_usage(done.directory).free
+    if needed > free:
+        raise ConfigurationError(
+            f"{done.directory}: the drill needs about {human_size(needed)} and there are"
+            f" {human_size(free)}: name another folder with --directory, or take a --sample"
+        )
+
+
+def _write(path: Path, done: DrillReport, sign: Any) -> None:
+    """Write the report, its text and its signature.  Raises ``ConfigurationError``."""
+    data = done.encode()
+    text = "".join(f"{line}\n" for line in shown(done))
+    try:
+        if sign is not None:
+            signature_path(path).write_bytes(sign(data))
+        else:
+            # That of an older report would not fit.
+            signature_path(path).unlink(missing_ok=True)
+        path.with_name(path.name + ".txt").write_text(text)
+        partial = path.with_name(f".{path.name}.partial")
+        partial.write_bytes(data)
+        partial.rename(path)
+    except OSError as error:
+        raise ConfigurationError(
+            f"--report {path}: cannot be written ({error.strerror})"
+        ) from error
