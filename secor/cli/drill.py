@@ -24,7 +24,7 @@ from secor.cli.restore_options import configuration
 from secor.cli.sandbox import sandbox_class
 from secor.cli.topic_type import metrics_file_option
 from secor.core.clock import SystemClock
-from secor.core.errors import ConfigurationError, SecorError
+from secor.core.errors import ConfigurationError, SecorError, Unavailable
 from secor.service.monitoring.last_run import LastRun
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def command(
     """Prove that the cluster would come back, and how fast: recover it, verify, remove it all.
 
     JOB.toml is that of 'secor recover'; its [kafka] is not used: the drill starts a broker of its
-    own on this machine.  Exit code 0 when everything came back equal, else 5.  The metrics file
-    is written in either case.
+    own on this machine.  Exit code 0 when everything came back equal, 5 when not; the metrics file
+    is written in both cases.
     """
     if sign_with is not None and report is None:
         raise ConfigurationError("--sign-with needs --report FILE")
@@ -95,6 +95,8 @@ def command(
     try:
         with _broker(directory, done) as address:
             _drill(_for_drill(settings, address), config, cluster, sample, done)
+    except Unavailable:
+        raise  # Nothing is proven by a server that was away: tried again.
     except SecorError as error:
         done.problems.append(str(error))
     last_run.drilled(

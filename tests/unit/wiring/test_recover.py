@@ -1,21 +1,28 @@
-"""ACLs and quotas under the target's names; which cluster is meant."""
+"""ACLs and quotas under the target's names, groups one by one, and the cluster that is meant."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
 
 import pytest
 
 from secor.adapters.kafka.cluster_admin import AccessRule, Quota
+from secor.adapters.kafka.group_admin import GroupAdmin
 from secor.archive.cluster_journal import ClusterJournal
-from secor.core.errors import ConfigurationError
+from secor.core.errors import AccessDenied, ConfigurationError, SecorError
+from secor.core.model import Committed, TopicPartition
+from secor.restore.recovery import KindState
 from secor.wiring.cluster_keeper import access_items
 from secor.wiring.recover_access import (
     RenamedRules,
+    fault_as_obstacle,
     renamed_rules,
     state_of_quotas,
     state_of_rules,
 )
+from secor.wiring.recover_groups import RestoredGroups, commit_groups
 from secor.wiring.recover_kept import kept_cluster
 from tests.fakes.store import FakeStore
 
@@ -23,6 +30,7 @@ ALLOW = AccessRule("TOPIC", "orders", "LITERAL", "User:alice", "*", "READ", "ALL
 DENY = replace(ALLOW, principal="User:mallory", permission="DENY")
 PREFIX = replace(DENY, name="ord", pattern="PREFIXED")
 EVERY = replace(DENY, name="*")
+PLACE = TopicPartition("orders", 0)
 GROUP = replace(ALLOW, resource="GROUP", name="shop")
 OTHER = replace(DENY, name="secret")
 
@@ -118,3 +126,62 @@ def test_what_the_keeper_writes_is_read_back(monkeypatch: pytest.MonkeyPatch) ->
     kept = kept_cluster(store, "backup", until=None, wanted=None, target="target")
     assert kept.access_rules() == [ALLOW, DENY]
     assert kept.quotas() == [quota]
+
+
+@dataclass
+class Groups:
+    """Groups of a target; ``denied`` may not be committed for."""
+
+    present: dict[str, dict[TopicPartition, Committed]]
+    denied: set[str]
+    running: set[str]
+
+    def states(self) -> dict[str, str]:
+        return {it: "stable" if it in self.running else "empty" for it in self.present}
+
+    def offsets_of(
+        self, groups: Sequence[str]
+    ) -> tuple[dict[str, dict[TopicPartition, Committed]], list[str]]:
+        return {it: dict(self.present[it]) for it in groups}, []
+
+    def commit(
+        self, group: str, offsets: Mapping[TopicPartition, Committed]
+    ) -> dict[TopicPartition, SecorError]:
+        if group in self.denied:
+            raise AccessDenied(f"group {group}: allow this user Read on it")
+        self.present.setdefault(group, {}).update(offsets)
+        return {}
+
+
+def test_a_group_that_is_refused_does_not_stop_the_later_ones() -> None:
+    wanted = {it: {PLACE: Committed(10, "note")} for it in ("a-denied", "b-running", "c", "d")}
+    groups = Groups({"b-running": {}, "d": {PLACE: Committed(12)}}, {"a-denied"}, {"b-running"})
+    admin = cast(GroupAdmin, groups)
+    restored = RestoredGroups(wanted, {"exact": 4}, (), ())
+    state = commit_groups(admin, restored, force=False)
+    assert (state.total, state.done) == (4, 2)
+    running, denied = sorted(state.obstacles, reverse=True, key=lambda it: "running" in it)
+    assert "b-running is running (stable)" in running
+    assert "allow this user Read" in denied
+    assert groups.present["c"] == {PLACE: Committed(10, "note")}
+    assert groups.present["d"] == {PLACE: Committed(12)}, "it has consumed more since"
+    groups.denied, groups.running = set(), set()
+    assert commit_groups(admin, restored, force=False).is_complete
+
+
+def test_an_offset_that_is_behind_is_only_set_by_force() -> None:
+    groups = Groups({"shop": {PLACE: Committed(3)}}, set(), set())
+    admin = cast(GroupAdmin, groups)
+    restored = RestoredGroups({"shop": {PLACE: Committed(10)}}, {"exact": 1}, (), ())
+    assert not commit_groups(admin, restored, force=False).is_complete
+    assert groups.present["shop"] == {PLACE: Committed(3)}
+    assert commit_groups(admin, restored, force=True).is_complete
+    assert groups.present["shop"] == {PLACE: Committed(10)}
+
+
+def test_a_kind_that_fails_is_an_obstacle_and_not_the_end() -> None:
+    def fail() -> KindState:
+        raise AccessDenied("allow this user Alter on the cluster")
+
+    state = fault_as_obstacle("acls", 3, fail)
+    assert (state.left, state.obstacles) == (3, ("allow this user Alter on the cluster",))
