@@ -35,7 +35,7 @@ from secor.core.small_objects import put_bytes, read_bytes
 
 DIRECTORY = "_erased"
 VERSION = 1
-SETTING = "erase.secret (or SECOR_ERASE__SECRET in the environment)"
+SETTING = "erase.secret (SECOR_ERASE__SECRET in the environment, eraseSecret for Spark)"
 
 _NAME = re.compile(r"([0-9]{8})\.json")
 _HASH_BYTES = 16

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any
 
+from secor.archive.erasures import Secret
 from secor.core.errors import ConfigurationError
 from secor.core.text import is_secret_name
 from secor.spark.columns import COLUMNS, DEFAULT, check_columns
@@ -55,7 +56,10 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """All options of a read; ``split_size`` in bytes, ``connection`` as its store takes it."""
+    """All options of a read; ``split_size`` in bytes, ``connection`` as its store takes it.
+
+    ``secret`` is that of the lists of erased keys.
+    """
 
     path: str
     prefix: str = ""
@@ -68,6 +72,7 @@ class ReadOptions:
     delimiter: bytes = b"\n"
     new_objects_only: bool = False
     only_committed: bool = False
+    secret: Secret | None = None
     connection: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -143,6 +148,12 @@ def _columns(text: str) -> tuple[str, ...]:
     return check_columns([(name, COLUMNS[name][0] if name in COLUMNS else "") for name in names])
 
 
+def _secret(text: str) -> Secret:
+    if not text:
+        raise ValueError("write the group's erase.secret")
+    return Secret(text.encode())
+
+
 def _delimiter(text: str) -> bytes:
     if not text:
         raise ValueError("write at least one character")
@@ -169,6 +180,7 @@ _READING: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "textDelimiter": ("delimiter", _delimiter),
     "startingObjects": ("new_objects_only", _choice("all", "new")),
     "onlyCommitted": ("only_committed", _flag),
+    "eraseSecret": ("secret", _secret),
 }
 _CONNECTION: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "endpoint": ("endpoint_url", str),

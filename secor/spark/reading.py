@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from secor.archive.erasures import Erasures, read_erasures
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead
 from secor.core.errors import ConfigurationError, CorruptFile, NotFound
 from secor.core.model import OffsetRange
@@ -39,15 +40,21 @@ def read_tasks(
     Raises ``CorruptFile``, ``NotFound``, ``ConfigurationError`` naming the object,
     ``AccessDenied``, ``Unavailable``.
     """
+    erasures: dict[str, Erasures] = {}
     try:
         with open_archive(options) as archive:
             for task in tasks:
                 sizes = {piece.archived.key: piece.archived.size for piece in task.pieces}
+                for topic in {piece.archived.topic for piece in task.pieces} - erasures.keys():
+                    found = read_erasures(archive.store, archive.root(topic), options.secret)
+                    erasures[topic] = found.require()
                 with reading_ahead(archive, sizes) as ahead:
                     yield from gathered(
                         batch
                         for piece in task.pieces
-                        for batch in _read_piece(ahead, piece, options, bounds)
+                        for batch in _read_piece(
+                            ahead, piece, options, bounds, erasures[piece.archived.topic]
+                        )
                     )
     finally:
         spare_next_task()
@@ -71,7 +78,7 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _read_piece(
-    archive: Archive, piece: Piece, options: ReadOptions, bounds: Bounds
+    archive: Archive, piece: Piece, options: ReadOptions, bounds: Bounds, erasures: Erasures
 ) -> Iterator[pa.RecordBatch]:
     selection, archived = bounds.narrowed(options.selection), piece.archived
     if selection.timestamps.bounded and not piece.asked:
@@ -79,8 +86,10 @@ def _read_piece(
         if archived.info is not None and not may_hold(archived.info, selection):
             return
 
+    erased = erasures.of_object(archived.name, archived.info)
+
     def read() -> Iterator[pa.RecordBatch]:
-        for records in _records(archive, piece):
+        for records in map(erased.without, _records(archive, piece)):
             if piece.given is not None:
                 records = _rest(archived, records, piece.given)
             chosen = _allowed(_chosen(archive, archived, records, options.selection), bounds)

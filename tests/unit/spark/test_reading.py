@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from secor.adapters.local import LocalStore
+from secor.archive.erasures import ErasedLog, Secret, agree, erasure_of, read_erasures
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import ConfigurationError, CorruptFile, NotFound, ObjectConflict
 from secor.core.model import OffsetRange, TopicPartition
@@ -54,6 +55,20 @@ def test_messages_come_with_where_they_are_from(shelf: Shelf) -> None:
     assert read(shelf, columns="value,partition") == [
         {"value": b"payload %d" % at, "partition": 0} for at in range(3, 8)
     ]
+
+
+def test_what_is_erased_is_left_out_also_of_objects_that_came_back(shelf: Shelf) -> None:
+    rows = messages(range(10))
+    shelf.put(rows, OffsetRange(0, 10))
+    secret = Secret(b"the secret of the group")
+    logs = [ErasedLog(0, 1, None, 8)]
+    erasure = erasure_of("clicks", secret, [None], logs, tombstones=False, at="", by="")
+    agree(shelf.store, read_erasures(shelf.store, "clicks", secret), erasure)
+    found = read(shelf, eraseSecret="the secret of the group")
+    assert [row["offset"] for row in found] == [1, 2, 4, 5, 7, 8, 9]
+    for given in ({}, {"eraseSecret": "another secret, by mistake"}):
+        with pytest.raises(ConfigurationError, match="eraseSecret for Spark"):
+            read(shelf, **given)
 
 
 def test_ranges_choose_messages_and_metadata_choose_objects(shelf: Shelf) -> None:
