@@ -29,8 +29,8 @@ RESERVED = frozenset(
 )
 """Columns that readers of Iceberg tables add: Spark cannot change a table with one of its own."""
 
-MOST_FIELDS = 1000
-"""Columns at all levels; what comes beyond is an undeclared field."""
+MOST_FIELDS = 2000
+"""Columns at all levels; what comes beyond is an undeclared field.  PostgreSQL has 1,600."""
 
 TextTypes = frozenset[Literal["time", "uuid"]]
 """Types that new columns of a table cannot have: Spark reads no times, and Hudi has no UUIDs."""

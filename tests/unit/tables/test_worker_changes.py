@@ -601,3 +601,19 @@ def test_a_key_in_the_frame_of_a_registry_is_no_text(tmp_path: Path, frame: byte
         "change: deletes, and its key does not tell id: it has the frame of a schema registry:"
         " set parser.key.decoder"
     )
+
+
+def test_a_table_has_as_many_columns_as_a_table_of_the_source(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(1599)]  # PostgreSQL ends at 1,600
+    columns = [{"field": name, "type": "int32", "optional": True} for name in names]
+    row = {"type": "struct", "fields": [{"field": "id", "type": "int64"}, *columns]}
+    fields = [{**row, "field": "after"}, {"field": "op", "type": "string"}]
+    after = {"id": 1, **{name: number for number, name in enumerate(names)}}
+    message = {
+        "schema": {"type": "struct", "fields": fields},
+        "payload": {"op": "c", "after": after},
+    }
+    world = world_of(tmp_path, DEBEZIUM)
+    [change] = staged(world, world.stage(message))
+    assert change["row"] == after
+    assert not world.counts
