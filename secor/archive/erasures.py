@@ -166,7 +166,7 @@ class Erasures:
 
     def upto(self, number: int) -> Erasures:
         """Return the lists without those after ``number``."""
-        return replace(self, lists={it: self.lists[it] for it in self.lists if it <= number})
+        return replace(self, lists={n: of for n, of in self.lists.items() if n <= number})
 
     def and_also(self, erasure: Erasure) -> Erasures:
         """Return these and one more, which is not put."""
@@ -217,7 +217,7 @@ class LogErasures:
             records.column("key").is_null(), records.column("timestamp_type").is_null()
         ).to_numpy(zero_copy_only=False)
         for end, erasure in self.parts:
-            listed = np.fromiter((it in erasure.hashes for it in hashes), bool, len(hashes))
+            listed = np.fromiter((one in erasure.hashes for one in hashes), bool, len(hashes))
             if listed.any():
                 found = listed[indices] & (offsets < end) & ~unknown
                 if erasure.tombstones:

@@ -95,10 +95,12 @@ def logs_of(objects: Iterable[ArchivedObject], topic: str, entries: Entries) -> 
             end = archived.info.batch.end  # of an earlier topic: nobody writes it any more
         log = partition, archived.name.generation, topic_id
         ends[log] = max(end, ends.get(log, 0))
-    return [
-        ErasedLog(*log, end)
-        for log, end in sorted(ends.items(), key=lambda it: (*it[0][:2], it[0][2] or ""))
-    ]
+    return [ErasedLog(*log, end) for log, end in sorted(ends.items(), key=_by_log)]
+
+
+def _by_log(item: tuple[tuple[int, int, str | None], object]) -> tuple[int, int, str]:
+    (partition, generation, topic_id), _ = item
+    return partition, generation, topic_id or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class Search:
         for archived in objects:
             topic_id = archived.info.topic_id if archived.info else None
             by_log[archived.name.partition, archived.name.generation, topic_id].append(archived)
-        for log, of_log in sorted(by_log.items(), key=lambda it: (*it[0][:2], it[0][2] or "")):
+        for log, of_log in sorted(by_log.items(), key=_by_log):
             chosen = self.erasures.of(*log)
             if chosen:
                 end = max(end for end, _ in chosen.parts)
@@ -313,7 +315,8 @@ def _count(
         if not records.num_rows:
             continue
         if all(
-            records.column(it).null_count == records.num_rows for it in ("key", "timestamp_type")
+            records.column(name).null_count == records.num_rows
+            for name in ("key", "timestamp_type")
         ):
             raise CorruptFile(f"{archived.key}: its format keeps no keys")
         gone, emptied = chosen.erased(records)
