@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 TESTS = ("tests/unit/archive/test_erase.py",)
+STORM = ("tests/simulation/test_erasures.py",)
 LISTS = "secor/archive/erasures.py"
 SEARCH = "secor/archive/rewrite/erasing.py"
 
@@ -56,7 +57,7 @@ ERASING_MUTANTS = (
         SEARCH,
         "        while not outcomes or outcomes[-1].plan.erasure != erasures.newest:\n",
         "        while not outcomes:\n",
-        TESTS,
+        STORM,
     ),
     Mutant(
         "what was joined counts as written without what only a part of it was",
