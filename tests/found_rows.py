@@ -118,7 +118,9 @@ VALUES: Mapping[str, tuple[pa.DataType, list[Any]]] = {
 """Values of ``x`` by Iceberg's type."""
 
 TRANSFORMS: Mapping[str, tuple[str, ...]] = {
-    "identity(x)": tuple(kind for kind in VALUES if kind not in ("float", "double", "uuid")),
+    "identity(x)": tuple(
+        kind for kind in VALUES if kind not in ("float", "double", "uuid", "fixed")
+    ),
     "bucket(16, x)": tuple(kind for kind in VALUES if kind not in ("boolean", "float", "double")),
     "truncate(7, x)": (
         *("int", "long", "decimal(9, 2)", "decimal(38, 0)", "decimal(38, 38)"),

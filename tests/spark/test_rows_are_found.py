@@ -65,6 +65,7 @@ def made(catalog: IcebergCatalog, kind: str, **options: object) -> EdgeTable:
         ("double", "parquet", 1),
         ("timestamptz", "orc", 100),
         ("decimal(38, 0)", "avro", 3),
+        ("uuid", "parquet", 3),
     ],
 )
 def test_spark_finds_a_row_by_its_value(

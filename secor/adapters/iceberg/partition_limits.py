@@ -26,6 +26,7 @@ from pyiceberg.types import (
     DateType,
     DecimalType,
     DoubleType,
+    FixedType,
     FloatType,
     IcebergType,
     IntegerType,
@@ -100,9 +101,11 @@ def takes_partitions(kind: IcebergType, transform: Transform[object, object]) ->
     """Tell whether rows are found by a partition value of a column of this type.
 
     Floating-point numbers are not: the library compares a double with the float that it stored.
-    Nor are UUIDs themselves, which it compares with bytes.
+    Nor are UUIDs themselves, which it compares with bytes.  Fixed-length bytes themselves end
+    readers in Java: Iceberg 1.11 expects a length in front of them in manifests, which its own
+    writer puts there and Avro does not have (apache/iceberg issue 17501).
     """
-    if isinstance(kind, UUIDType):
+    if isinstance(kind, UUIDType | FixedType):
         return not isinstance(transform, IdentityTransform)
     return isinstance(transform, VoidTransform) or not isinstance(kind, FloatType | DoubleType)
 

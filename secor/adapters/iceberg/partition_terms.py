@@ -49,8 +49,9 @@ def _field(schema: Schema, term: str, field_id: int, where: str) -> PartitionFie
         )
     if not takes_partitions(source.field_type, transform):
         raise ConfigurationError(
-            f"{where}: partition field {term!r}: {column} is {source.field_type}; readers would"
-            " not find its rows by their values: use another column, or make it a decimal"
+            f"{where}: partition field {term!r}: {column} is {source.field_type}; some"
+            " readers would not find its rows by their values: use another column, a bucket of this"
+            " one, or make a number a decimal"
         )
     return PartitionField(source.field_id, field_id, transform, _name(name, column))
 

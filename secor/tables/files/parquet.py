@@ -14,6 +14,7 @@ from secor.core.ports import Sink
 from secor.formats.python_file import BUFFER_BYTES, Output
 from secor.formats.typed.nested_arrays import any_leaf, is_list
 from secor.formats.typed.parquet import TypedParquetFormat
+from secor.tables.column_names import is_uuid
 from secor.tables.files.data_file_writer import DataFileWriter
 from secor.tables.files.statistics import FloatCounts
 from secor.tables.library import ParquetStatistics
@@ -69,7 +70,7 @@ class _ParquetFile:
             self._buffer,
             data_format.columns,
             store_decimal_as_integer=True,
-            **{**data_format.options, **_without_bounds_of_floats(data_format.columns)},
+            **{**data_format.options, **_without_misleading_bounds(data_format.columns)},
         )
 
     def write(self, group: pa.Table) -> None:
@@ -91,16 +92,22 @@ class _ParquetFile:
         self._output.discard()
 
 
-def _without_bounds_of_floats(columns: pa.Schema) -> Mapping[str, Any]:
-    """Return the option by which row groups have no bounds of floating-point numbers.
+def _without_misleading_bounds(columns: pa.Schema) -> Mapping[str, Any]:
+    """Return the option by which row groups have no bounds that readers would be misled by.
 
-    Such bounds leave NaN out, and engines for which NaN is a value, above all others, pass over
-    row groups by them: DuckDB finds NaN neither by ``=`` nor by ``>=``.
+    Those of floating-point numbers leave NaN out, and engines for which NaN is a value, above all
+    others, pass over row groups by them: DuckDB finds NaN neither by ``=`` nor by ``>=``.  Those
+    of UUIDs are of unsigned bytes, and Iceberg's library for Java compares signed numbers: Spark
+    passed over UUIDs beside one that begins with 8 to f.
     """
-    if not any_leaf(pa.struct(list(columns)), pa.types.is_floating):
+    if not any_leaf(pa.struct(list(columns)), _is_misleading):
         return {}
     leaves = [leaf for field in columns for leaf in _leaves(field.name, field.type)]
-    return {"write_statistics": [path for path, kind in leaves if not pa.types.is_floating(kind)]}
+    return {"write_statistics": [path for path, kind in leaves if not _is_misleading(kind)]}
+
+
+def _is_misleading(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind)) or is_uuid(kind)
 
 
 def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:

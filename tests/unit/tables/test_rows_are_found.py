@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,27 @@ from tests.found_rows import (
 from tests.unit.adapters.iceberg_tables import sqlite_catalog
 
 numbers = count()
+
+PASSED_OVER_BY_DUCKDB = frozenset(
+    {
+        ("bucket(16, x)", "uuid"),
+        ("truncate(7, x)", "decimal(9, 2)"),
+        ("truncate(7, x)", "decimal(38, 0)"),
+        ("truncate(7, x)", "decimal(38, 38)"),
+        *((term, kind) for term in ("month(x)", "day(x)") for kind in ("timestamp", "timestamptz")),
+    }
+)
+"""Partitions whose rows DuckDB 1.5 does not find by some filters, and Spark and the library for
+Python do; docs/tables.md lists them.
+"""
+
+
+def _partitions_for_duckdb() -> Iterator[Any]:
+    defect = pytest.mark.xfail(reason="a defect of DuckDB", strict=True)
+    for term, kinds in TRANSFORMS.items():
+        for kind in kinds:
+            marks = [defect] if (term, kind) in PASSED_OVER_BY_DUCKDB else []
+            yield pytest.param(term, kind, marks=marks)
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +124,7 @@ def test_duckdb_finds_a_row_of_any_type(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("term", "kind"), [(term, kind) for term, kinds in TRANSFORMS.items() for kind in kinds]
-)
+@pytest.mark.parametrize(("term", "kind"), [*_partitions_for_duckdb()])
 def test_duckdb_finds_a_row_of_any_partition(
     catalog: IcebergCatalog, duckdb: DuckDBTables, term: str, kind: str
 ) -> None:
