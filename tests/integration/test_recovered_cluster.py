@@ -111,6 +111,7 @@ def test_everything_of_a_wiped_broker_comes_back_and_consumers_go_on(
     assert held.returncode == 0, held.stdout + held.stderr
     assert "all is back but the settings" in held.stdout
     verified = run_secor("recover", "verify", str(job), "--json")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
     assert json.loads(verified.stdout)["messages"]["differences"] == []
     assert settings_of(broker)["retention.ms"] == "-1"
     a_lost_offset_of_a_running_group_is_refused_and_the_others_go_on(broker, job)
