@@ -42,12 +42,12 @@ def recover(
             adopted.add(place)
         elif mine and info.fingerprint in replaced:
             # The lease is proved right before: without it, somebody else may have adopted and
-            # committed this object, and a deletion would lose it.
+            # committed this object, and a deletion would lose it.  One that failed may still be
+            # carried out, so ``deleted`` is called after it, too.
             prove()
             try:
                 store.delete(key)
             finally:
-                # Also after a failure: the request may still be carried out.
                 deleted()
         elif place in places:
             raise conflict(key, batch, info)

@@ -77,7 +77,7 @@ MUTANTS = (
     Mutant(
         "joined objects are put before they are compared",
         REWRITING,
-        "        self._compare(new, local)\n",
+        "        self._compare(new, local, erased)\n",
         "",
         REWRITING_TESTS,
     ),
@@ -91,9 +91,9 @@ MUTANTS = (
     Mutant(
         "old objects are deleted before all new ones are put",
         REWRITING,
-        "        self._put_all(number, [new for new in part.objects if not self._is_there(new)])\n",
+        "        self._put_all(number, new_objects, erasures)\n",
         """        for new in part.objects:
-            self._put_all(number, [] if self._is_there(new) else [new])
+            self._put_all(number, [] if self._is_there(new) else [new], erasures)
             for key in new.inputs:
                 self.archive.store.delete(key)
 """,
