@@ -114,6 +114,18 @@ APICURIO_CONVERTER = Bundle(
 )
 """Apicurio's converter of Kafka Connect, which writes Avro by a registry: a plug-in as well."""
 
+ICEBERG_SINK = Bundle(
+    "iceberg-sink-1.12.0",
+    (
+        "org.apache.iceberg:iceberg-kafka-connect:1.12.0",
+        "org.apache.iceberg:iceberg-parquet:1.12.0",
+        "org.apache.iceberg:iceberg-aws:1.12.0",
+        "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
+    ),
+    "100 MB",
+)
+"""The Apache Iceberg sink: a plug-in of Kafka Connect's worker; Hadoop's classes are PySpark's."""
+
 BUNDLES = (
     KAFKA,
     S3PROXY,
@@ -123,4 +135,5 @@ BUNDLES = (
     KAFKA_CONNECT,
     DEBEZIUM_POSTGRESQL,
     APICURIO_CONVERTER,
+    ICEBERG_SINK,
 )

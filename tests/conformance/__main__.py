@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 import time
+from difflib import unified_diff
 from pathlib import Path
 
 import click
@@ -16,6 +17,8 @@ import click
 from secor.core.errors import SecorError
 from tests.conformance.cdc import run
 from tests.conformance.group import Options
+from tests.conformance.message_page import PAGE, page, without_reason
+from tests.conformance.messages import run as run_messages
 from tests.conformance.mixed_json import MESSAGES, Numbers
 from tests.conformance.mixed_rows import store_corpus
 
@@ -125,6 +128,53 @@ def mixed(messages: int, seed: int | None, numbers: Numbers) -> None:
     quarantined = ", ".join(f"{count:,} {stage}" for stage, count in outcome.reasons.items())
     click.echo(f"{outcome.rows:,} rows; in quarantine: {quarantined or 'none'}")
     sys.exit(0 if outcome.is_right else _DIFFERENT)
+
+
+@main.command(epilog="Example: scripts/conformance messages --write")
+@click.option(
+    "--only", default="", help="Cases whose names have this text; the page is not compared."
+)
+@click.option("--write", is_flag=True, help="Write the page, instead of comparing it.")
+@click.option("--keep", is_flag=True, help="Keep logs and data, also when all is well.")
+def messages(only: str, write: bool, keep: bool) -> None:
+    """Store a corpus of messages by the Apache Iceberg sink and by a table group, and compare.
+
+    docs/conformance-messages.md lists each difference with its reason.  Exit code 0 when every
+    difference has one and the page is as it was; else 1.  It takes some five minutes on an idle
+    machine.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="secor-conformance-"))
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        click.echo(f"{time.monotonic() - began:6.1f} s  {text}")
+
+    try:
+        found = run_messages(folder, say, only)
+    except SecorError as error:
+        say(f"ended: {error}")
+        click.echo(f"logs and data are in {folder}")
+        sys.exit(_DIFFERENT)
+    unexplained = without_reason(found)
+    for it in found if only else unexplained:
+        click.echo(f"{it.case.name} ({it.case.table})\n  sink:  {it.sink}\n  secor: {it.ours}")
+    changed = False
+    if write and not only:
+        PAGE.write_text(page(found))
+    elif not only:
+        lines = unified_diff(
+            PAGE.read_text().splitlines(), page(found).splitlines(), lineterm="", n=0
+        )
+        for line in lines:
+            changed = True
+            click.echo(line)
+    say(f"{len(found)} differences, {len(unexplained)} without a reason")
+    right = not unexplained and not changed
+    if right and not keep:
+        shutil.rmtree(folder)
+    else:
+        click.echo(f"logs and data are in {folder}")
+    sys.exit(0 if right else _DIFFERENT)
 
 
 if __name__ == "__main__":

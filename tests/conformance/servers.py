@@ -1,4 +1,4 @@
-"""Kafka Connect with Debezium's connector, and the PostgreSQL server that it reads."""
+"""Kafka Connect with a connector, and the PostgreSQL server that Debezium's reads."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import http.client
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from secor.core.errors import Unavailable
+from secor.core.errors import NotFound, Unavailable
 from secor.java.bundles import DEBEZIUM_POSTGRESQL, KAFKA_CONNECT, Bundle
 from secor.java.cache import Progress
 from secor.java.jars import jar_folder
@@ -39,7 +40,7 @@ def source_database(folder: Path, port: int) -> PostgreSqlServer:
 
 
 class ConnectWorker(Server):
-    """A standalone worker of Kafka Connect that runs one connector."""
+    """A standalone worker of Kafka Connect that runs one connector, or those that are posted."""
 
     def __init__(
         self,
@@ -52,17 +53,23 @@ class ConnectWorker(Server):
         connector: Mapping[str, str],
         plugins: Sequence[Bundle] = (),
         progress: Progress,
+        plugin: Bundle = DEBEZIUM_POSTGRESQL,
+        more_jars: Sequence[Path] = (),
     ) -> None:
         """``converter`` has the settings of both converters, without ``key.`` and ``value.``.
 
         ``plugins`` are loaded beside the connector.
+        Without a ``connector`` there is none at first.  ``plugin`` has the class, and
+        ``more_jars`` what it does not bring itself.
         """
         super().__init__(name="connect", folder=folder, log=log, port=port)
         self._kafka = kafka
         self._converter = dict(converter)
         self._connector = dict(connector)
-        self._plugins = (DEBEZIUM_POSTGRESQL, *plugins)
+        self._plugins = (plugin, *plugins)
         self._progress = progress
+        self._plugin = plugin
+        self._more_jars = tuple(more_jars)
 
     def command(self) -> list[str]:
         """Return the program and its arguments; write the files they name."""
@@ -70,11 +77,13 @@ class ConnectWorker(Server):
         # The path is the folder above the plug-ins' own; on the class path of the worker, the
         # connector's services would not be found.
         plugins = self.folder / "plugins"
-        plugins.mkdir(parents=True, exist_ok=True)
         for bundle in self._plugins:
-            link = plugins / bundle.name
-            if not link.is_symlink():
-                link.symlink_to(jar_folder(bundle, self._progress))
+            own = plugins / bundle.name
+            own.mkdir(parents=True, exist_ok=True)
+            more = self._more_jars if bundle is self._plugin else ()
+            for jar in [*jar_folder(bundle, self._progress).glob("*.jar"), *more]:
+                if not (own / jar.name).is_symlink():
+                    (own / jar.name).symlink_to(jar)
         worker = {
             "bootstrap.servers": self._kafka,
             "listeners": f"http://{self.address}",
@@ -90,6 +99,8 @@ class ConnectWorker(Server):
                     worker[f"{side}.converter.{name}"] = value
         files = []
         for name, settings in (("worker", worker), ("connector", self._connector)):
+            if not settings:
+                continue
             files.append(self.folder / f"{name}.properties")
             files[-1].write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         main = "org.apache.kafka.connect.cli.ConnectStandalone"
@@ -97,21 +108,30 @@ class ConnectWorker(Server):
 
     def serves(self) -> bool:
         """Tell whether the connector's task runs.  Raises ``Unavailable`` if it has failed."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
-            connection.request("GET", f"/connectors/{CONNECTOR}/status")
-            answer = connection.getresponse()
-            if answer.status != http.client.OK:
-                return False
-            tasks = json.load(answer)["tasks"]
-        except (OSError, http.client.HTTPException):
+            if not self._connector:
+                return isinstance(self.ask("GET", "/connectors"), list)
+            tasks = self.ask("GET", f"/connectors/{CONNECTOR}/status")["tasks"]
+        except (OSError, http.client.HTTPException, NotFound):
             return False
-        finally:
-            connection.close()
         for task in tasks:
             if task["state"] == "FAILED":
                 raise Unavailable(f"the connector has failed: {task['trace'][:3000]}")
         return bool(tasks) and all(task["state"] == "RUNNING" for task in tasks)
+
+    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
+        """Return what the REST interface answers.  Raises ``NotFound`` for what it refuses."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            headers = {"Content-Type": "application/json"}
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            text = answer.read()
+        finally:
+            connection.close()
+        if answer.status >= http.client.BAD_REQUEST:
+            raise NotFound(f"{method} {path}: {answer.status} {text.decode()[:1000]}")
+        return json.loads(text) if text else None
 
 
 def debezium_settings(database: PostgreSqlServer, **more: str) -> dict[str, str]:

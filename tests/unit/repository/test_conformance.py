@@ -12,6 +12,11 @@ import pytest
 from tests.conformance.cdc import Outcome, logged_stops
 from tests.conformance.columns import KINDS, Kind
 from tests.conformance.comparing import Comparison, compare
+from tests.conformance.message_cases import cases
+from tests.conformance.message_page import PAGE, without_reason
+from tests.conformance.message_tables import Outcome as Rows
+from tests.conformance.message_tables import differences
+from tests.conformance.messages import Difference
 from tests.conformance.workload import SourceTable, Workload
 
 COLUMNS: dict[str, Kind] = {
@@ -104,3 +109,31 @@ def test_what_a_daemon_stopped_and_did_not_begin_again() -> None:
         for topic, number, event in events
     ]
     assert logged_stops("\n".join(["no JSON", *lines, '{"event": "sto'])) == {"a/0": "a reason"}
+
+
+def test_every_difference_from_the_sink_is_seen_and_has_its_reason() -> None:
+    case = next(it for it in cases() if it.table == "j_integer_then_fraction")
+    columns = {"n": "long", "v": "long"}
+    sink = Rows(columns, {0: {"n": 0, "v": 10}, 1: {"n": 1, "v": 10}})
+    ours = Rows({**columns, "v": "double"}, {0: {"n": 0, "v": 10.0}, 1: {"n": 1, "v": 10.5}})
+    assert differences(case, sink, sink) is None
+    texts = differences(case, sink, ours)
+    assert texts == ("`v` long: 10, 10", "`v` double: 10.0, 10.5")
+    lost = Rows(columns, {0: sink.rows[0]}, {1: "schema: v"})
+    assert differences(case, sink, lost) == (
+        "`v` long: 10, 10",
+        "`v` long: 10, –; message 2 in quarantine: schema: v",
+    )
+    other = next(it for it in cases() if it.table == "j_integer")
+    found = [Difference(case, *texts), Difference(other, *texts)]
+    assert without_reason(found) == found[1:]
+
+
+def test_the_page_has_a_reason_for_each_difference() -> None:
+    names = {case.name for case in cases()}
+    rows = [line.split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    listed = [row for row in rows if row[0] != "| case"]
+    assert len(listed) > 20
+    for row in listed:
+        assert row[0].removeprefix("| ") in names
+        assert len(row[-1].removesuffix(" |")) > 10, row
