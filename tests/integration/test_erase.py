@@ -1,0 +1,114 @@
+"""Keys erased from a backup on real servers: no reader finds them, also when objects come back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from crc32c import crc32c
+from kafka import KafkaConsumer
+
+from secor.config.load import load
+from secor.sandbox import Sandbox
+from secor.sandbox.first_steps import restore_job
+from secor.wiring.clients import open_store
+from tests.integration.daemons import (
+    Start,
+    committed,
+    create_topic,
+    produce,
+    run_secor,
+    wait_until,
+    write_config,
+)
+
+PARTITIONS = 2
+EACH = 1_500
+
+pytestmark = pytest.mark.slow
+
+
+def test_keys_are_erased_and_stay_away(
+    sandbox: Sandbox, tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECOR_ERASE__SECRET", "the secret of this test")
+    topic = "forgetful"
+    create_topic(sandbox, topic, PARTITIONS)
+    config = write_config(tmp_path, sandbox, group=topic, topic=topic, ledger="kafka")
+    running = start(config, tmp_path / "run.log")
+    produce(sandbox, topic, PARTITIONS, range(EACH))
+    wait_until(lambda: committed(config, topic, PARTITIONS) == EACH, "all messages stored")
+    settings = load(config, {})
+    with open_store(settings) as store:
+        old = {it.key: store.head(it.key).metadata for it in store.list(f"{topic}/{topic}/")}
+        contents = {key: store.open(key).read() for key in old}
+
+    keys = tmp_path / "keys.txt"
+    keys.write_text("key-1\nkey-10\nkey-1000\nnobody\n")
+    erased = run_secor(
+        "archive", "erase", str(config), "--topic", topic, "--keys", str(keys), "--null-key"
+    )
+    assert erased.returncode == 0, erased.stdout + erased.stderr
+    without_key = len(range(0, EACH, 3))
+    assert f"{topic}: {without_key + 3} messages erased" in erased.stdout
+    assert "line 4" in erased.stdout
+    produce(sandbox, topic, PARTITIONS, range(EACH, EACH + 100))
+    wait_until(lambda: committed(config, topic, PARTITIONS) == EACH + 100, "the daemon goes on")
+    assert running.stop() == 0
+    checked = run_secor("verify", str(config))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert f"{without_key + 3} messages were erased" in checked.stdout
+
+    # Somebody brings the old objects back, and takes away those that replaced them.
+    with open_store(settings) as store:
+        for stored in list(store.list(f"{topic}/{topic}/")):
+            if ".rewrite-" in stored.key:
+                store.delete(stored.key)
+        for key, content in contents.items():
+            if key not in {it.key for it in store.list(key)}:
+                store.put(key, content, crc32c(content), old[key] or {})
+    checked = run_secor("verify", str(config))
+    assert checked.returncode == 5
+    assert "erased, and there again" in checked.stdout
+    kept = {b"key-%d" % number for number in range(EACH) if number % 3}
+    kept -= {b"key-1", b"key-10", b"key-1000"}
+    shown = run_secor("cat", str(config), topic).stdout.splitlines()
+    later = [row for row in map(json.loads, shown) if row["offset"] * PARTITIONS >= EACH]
+    assert len(shown) == len(kept) + 100
+    assert len(later) == 100
+    assert {row["key"].encode() for row in map(json.loads, shown) if row not in later} == kept
+
+    job = tmp_path / "restore.toml"
+    job.write_text(
+        restore_job(
+            sandbox,
+            {
+                "group": {"name": "forgetful-again", "kind": "restore"},
+                "source": {"prefix": topic, "topics": [topic]},
+                "target": {"topic": "again-{topic}"},
+            },
+            about="A restore.",
+        )
+    )
+    restored = run_secor("restore", "run", str(job))
+    assert restored.returncode == 0, restored.stdout + restored.stderr
+    consumer = KafkaConsumer(
+        f"again-{topic}",
+        bootstrap_servers=sandbox.kafka,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    )
+    found: list[bytes | None] = []
+    while len(found) < len(shown):
+        for records in consumer.poll(500).values():
+            found += [record.key for record in records]
+    consumer.close()
+    later_keys = {b"key-%d" % number for number in range(EACH, EACH + 100) if number % 3}
+    assert {key for key in found if key is not None} == kept | later_keys
+    assert len(found) == len(shown)
+
+    # Erased again, nothing is left of what came back.
+    again = run_secor("archive", "erase", str(config), "--topic", topic, "--keys", str(keys))
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert run_secor("verify", str(config)).returncode == 0
