@@ -57,7 +57,10 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "s_optional_default_that_is_null": _DEFAULT,
         "s_required_int32": _OPTIONAL,
         "s_required_field_that_goes": _OPTIONAL,
-        "s_map_of_integers": "a map with other keys than text is JSON text here (parsing.md)",
+        "s_map_of_integers": (
+            "a map with other keys than text is its JSON, a list of pairs; declare a column of"
+            " text for it"
+        ),
         "s_decimal_with_a_precision": "the precision that the schema tells is the column's here",
         "s_debezium_date": _DEBEZIUM,
         "s_debezium_time": _DEBEZIUM,
@@ -74,6 +77,9 @@ REASONS: Mapping[str, str] = MappingProxyType(
             "a column of floats takes doubles rounded here, and becomes one of doubles for a"
             " number beyond floats only: declare double, or set rows.numbers"
         ),
-        "s_int32_that_becomes_string": _FIRST,
+        "s_int32_that_becomes_string": (
+            "the column has the type of the first schema in both: the sink fails, here the message"
+            " is in quarantine"
+        ),
     }
 )
