@@ -29,10 +29,15 @@ from pyiceberg.table import ManifestGroupPlanner
 
 from secor.adapters.iceberg.commits import IcebergCatalog
 from secor.adapters.iceberg.library import IcebergLibrary
-from secor.formats.typed.time_limits import END_DAY, FIRST_DAY
+from secor.arrow.time_limits import END_DAY, FIRST_DAY
 from secor.parsing.parts import ROW
 from secor.tables.catalog import MAIN, NewTable, TableCommit
-from secor.tables.engine_filters import (
+from secor.tables.rows.routing import TableSettings
+from secor.tables.rows.row_changes import ChangeSettings
+from secor.tables.staging.files.data_file_writer import DataFileWriter
+from secor.tables.staging.manifest import DataFile, TableFiles
+from secor.tables.staging.table_version import RowSettings, open_version
+from secor.tables.verify.engine_filters import (
     AT_LEAST,
     BELOW,
     EQUAL,
@@ -42,11 +47,6 @@ from secor.tables.engine_filters import (
     RowFilter,
     TableReader,
 )
-from secor.tables.files.data_file_writer import DataFileWriter
-from secor.tables.manifest import DataFile, TableFiles
-from secor.tables.routing import TableSettings
-from secor.tables.row_changes import ChangeSettings
-from secor.tables.table_version import RowSettings, open_version
 
 TABLE = "db.edges"
 

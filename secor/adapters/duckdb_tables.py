@@ -19,7 +19,12 @@ from secor.adapters.iceberg.catalog import library_table_of
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.installing import how_to_install
 from secor.tables.catalog import Table
-from secor.tables.engine_filters import RowFilter, comparable_columns, extremes_sql, where_sql
+from secor.tables.verify.engine_filters import (
+    RowFilter,
+    comparable_columns,
+    extremes_sql,
+    where_sql,
+)
 
 EXTENSIONS = ("avro", "httpfs", "iceberg")
 """What the extension ``iceberg`` needs comes first."""

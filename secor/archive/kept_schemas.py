@@ -28,15 +28,15 @@ from secor.core.errors import (
 )
 from secor.core.naming import SCHEMA_DIRECTORY, schema_root
 from secor.core.ports import ObjectStore
-from secor.formats.typed.growth import (
+from secor.schema.growth import (
     MOST_FIELDS,
     Propose,
     changes,
     field_count,
     grow_schema,
 )
-from secor.formats.typed.new_columns import NOTHING
-from secor.formats.typed.schema import RowSchema
+from secor.schema.new_columns import NOTHING
+from secor.schema.schema import RowSchema
 
 MOST_VERSIONS = 100
 """Of one generation of a topic: after these nothing grows any more."""

@@ -109,7 +109,7 @@ def _other_types(
     without_catalog: bool,
 ) -> dict[str, OtherTypes]:
     """Return by table what new columns would be if a daemon read another partition first."""
-    from secor.tables.column_origins import described_type
+    from secor.tables.commit.column_origins import described_type
     from secor.wiring.table_trial import open_trial
 
     shown = {
@@ -170,7 +170,7 @@ def _row_data(row: TriedRow) -> dict[str, object]:
 
 
 def _table_lines(table: TriedTable, others: OtherTypes, *, looked: bool) -> Iterator[str]:
-    from secor.tables.column_origins import described_type
+    from secor.tables.commit.column_origins import described_type
     from secor.tables.trial import partition_terms
 
     terms = partition_terms(table.after)
@@ -196,7 +196,7 @@ def _table_lines(table: TriedTable, others: OtherTypes, *, looked: bool) -> Iter
 
 
 def _table_data(table: TriedTable, others: OtherTypes, *, looked: bool) -> dict[str, object]:
-    from secor.tables.column_origins import type_name
+    from secor.tables.commit.column_origins import type_name
     from secor.tables.trial import partition_terms
 
     columns = [

@@ -109,7 +109,7 @@ def infer(config: Path, topic: str, limit: int, output: Path | None) -> None:
     The keys of messages give fields where [parser.key] reads them, as they do in the objects; the
     last line says so.  Nothing is committed.
     """
-    from secor.formats.typed.schema import RowSchema
+    from secor.schema.schema import RowSchema
     from secor.wiring.clients import open_reader
     from secor.wiring.parsers import pipeline_for
 
@@ -145,9 +145,9 @@ def fetch(config: Path, topic: str, schema_id: int, output: Path | None) -> None
     You can use it in output.schema_file.  Then the service starts without the registry, and a
     schema that is registered later changes nothing by itself.
     """
-    from secor.formats.typed.schema import RowSchema
     from secor.parsing.registry import ANY_KIND, ApicurioId, SchemaRegistry
     from secor.parsing.registry_server import Credentials, source_of
+    from secor.schema.schema import RowSchema
 
     access = _loaded(config).for_topic(topic).parser.settings_of_decoder()
     if "registry" not in access:

@@ -113,7 +113,7 @@ class StopReasons:
 
     def _without_plan(self, topic: str) -> StopPartition | None:
         """Return why a daemon could make no plan for a topic that has messages to stage."""
-        from secor.tables.plan_notes import PlanNotes
+        from secor.tables.commit.plan_notes import PlanNotes
 
         if topic not in self._noted:
             try:

@@ -16,12 +16,12 @@ from secor.core.errors import ConfigurationError, NotFound
 from secor.core.ports import ObjectStore
 from secor.core.text import how_many
 from secor.tables.catalog import Catalog
-from secor.tables.group_record import GroupRecord, groups_of, property_name
+from secor.tables.commit.group_record import GroupRecord, groups_of, property_name
 from secor.tables.library import TableLibrary
 from secor.tables.overview import CREATED_BY_MESSAGES, MUST_BE_CREATED
-from secor.tables.routing import Route
-from secor.tables.table_version import open_version
-from secor.tables.uri_store import SCHEME
+from secor.tables.rows.routing import Route
+from secor.tables.staging.table_version import open_version
+from secor.tables.staging.uri_store import SCHEME
 
 if TYPE_CHECKING:
     from secor.adapters.iceberg.commits import IcebergCatalog

@@ -11,8 +11,8 @@ from secor.core.errors import ConfigurationError, NotFound
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.ports import ObjectStore
 from secor.tables.catalog import Catalog
-from secor.tables.group_record import GroupRecord
-from secor.tables.manifest import manifest_key
+from secor.tables.commit.group_record import GroupRecord
+from secor.tables.staging.manifest import manifest_key
 
 
 def with_dropped_manifests(planned: Sequence[Move], store: ObjectStore, prefix: str) -> list[Move]:

@@ -16,7 +16,7 @@ from secor.cli.table_type import load_tables
 from secor.cli.tables_show import NO_TABLES
 from secor.core.errors import TableStopped
 from secor.core.text import how_many
-from secor.tables.expiry import (
+from secor.tables.commit.expiry import (
     Expired,
     Known,
     expired_changes,
@@ -26,8 +26,8 @@ from secor.tables.expiry import (
     orphans,
 )
 from secor.tables.overview import tables_of_group
-from secor.tables.staged_rows import changes_root
-from secor.tables.staging import Staged
+from secor.tables.rows.staged_rows import changes_root
+from secor.tables.staging.staged_manifests import Staged
 
 if TYPE_CHECKING:
     from secor.wiring.table_group import TableGroup

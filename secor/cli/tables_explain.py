@@ -20,7 +20,7 @@ from secor.cli.table_type import TABLE, load_tables
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, NotFound
 from secor.core.text import how_many
-from secor.tables.column_origins import ColumnOrigin, SchemaStep, origins_of
+from secor.tables.commit.column_origins import ColumnOrigin, SchemaStep, origins_of
 
 if TYPE_CHECKING:
     from secor.tables.catalog import Table

@@ -18,8 +18,8 @@ from secor.core.errors import ConfigurationError, TableStopped, Unavailable
 from secor.core.retry import delay
 from secor.core.text import how_many
 from secor.tables.catalog import Outcome
+from secor.tables.commit.table_commit import GONE
 from secor.tables.overview import has_files
-from secor.tables.table_commit import GONE
 
 if TYPE_CHECKING:
     from secor.wiring.table_group import TableGroup

@@ -21,10 +21,10 @@ from secor.config.model import Config
 from secor.core.errors import SecorError, Unavailable
 from secor.core.model import TopicPartition
 from secor.core.text import how_many
-from secor.tables.commit_result import Result, TableResult
+from secor.tables.commit.commit_result import Result, TableResult
+from secor.tables.commit.refused_files import describe
 from secor.tables.cycle import State, Timing
 from secor.tables.observer import Backlog
-from secor.tables.refused_files import describe
 
 if TYPE_CHECKING:
     from secor.service.monitoring.health import Health

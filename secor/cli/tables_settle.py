@@ -9,7 +9,7 @@ import click
 
 from secor.cli.table_spark import merging
 from secor.cli.table_type import TABLE, load_tables
-from secor.tables.settle import Settled
+from secor.tables.repair.settle import Settled
 
 config_argument = click.argument("config", type=click.Path(path_type=Path))
 table_argument = click.argument("name", metavar="TABLE", type=TABLE)

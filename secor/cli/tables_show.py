@@ -22,11 +22,11 @@ from secor.cli.table_type import TABLE, load_tables
 from secor.config.model import Config
 from secor.core.model import OpenTransaction, TopicPartition
 from secor.core.text import how_many
-from secor.tables.backlog import backlog
-from secor.tables.commit_history import CommitObject
+from secor.tables.commit.backlog import backlog
+from secor.tables.commit.commit_history import CommitObject
 from secor.tables.observer import Backlog
 from secor.tables.overview import TableOverview
-from secor.tables.staging import Staged
+from secor.tables.staging.staged_manifests import Staged
 
 if TYPE_CHECKING:
     from secor.wiring.table_group import TableGroup

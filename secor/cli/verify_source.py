@@ -24,18 +24,18 @@ from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError, TableStopped
 from secor.core.text import how_many
 from secor.tables.catalog import Table
-from secor.tables.engine_filters import TableReader
-from secor.tables.group_record import GroupRecord
-from secor.tables.row_changes import DELETE, DELETED, UPSERT, ChangeSettings
-from secor.tables.source_comparison import (
+from secor.tables.commit.group_record import GroupRecord
+from secor.tables.rows.row_changes import DELETE, DELETED, UPSERT, ChangeSettings
+from secor.tables.verify.engine_filters import TableReader
+from secor.tables.verify.source_comparison import (
     Columns,
     Key,
     LogTail,
     compare_with_source,
     pair_columns,
 )
-from secor.tables.source_report import SourceComparison
-from secor.tables.source_values import SourceName
+from secor.tables.verify.source_report import SourceComparison
+from secor.tables.verify.source_values import SourceName
 
 if TYPE_CHECKING:
     from secor.adapters.postgresql import PostgreSqlSource

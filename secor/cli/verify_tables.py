@@ -20,16 +20,16 @@ from secor.core.errors import ConfigurationError, CorruptFile, TableStopped
 from secor.core.model import TopicPartition
 from secor.core.text import how_many, withheld_text
 from secor.tables.catalog import Table
-from secor.tables.engine_filters import FilterCheck, TableReader
-from secor.tables.group_record import GroupRecord
+from secor.tables.commit.group_record import GroupRecord
+from secor.tables.commit.refused_files import describe
+from secor.tables.commit.selection import select
+from secor.tables.commit.table_commit import GONE
+from secor.tables.commit.table_state import TableState
 from secor.tables.overview import has_files
-from secor.tables.refused_files import describe
-from secor.tables.selection import select
-from secor.tables.staging import Staged
-from secor.tables.table_commit import GONE
-from secor.tables.table_rows import missing_origin, without_origin
-from secor.tables.table_state import TableState
-from secor.tables.verification import (
+from secor.tables.rows.table_rows import missing_origin, without_origin
+from secor.tables.staging.staged_manifests import Staged
+from secor.tables.verify.engine_filters import FilterCheck, TableReader
+from secor.tables.verify.verification import (
     COLUMNS,
     Finding,
     NothingCompared,

@@ -9,13 +9,13 @@ from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 
+from secor.arrow.nested_arrays import text_of
 from secor.core.errors import ConfigurationError, CorruptFile, FormatFailed
 from secor.core.installing import FORMATS, entry_point, identity_of, offered
 from secor.core.ports import Sink
 from secor.formats.typed import metadata
-from secor.formats.typed.nested_arrays import text_of
-from secor.formats.typed.schema import RowSchema
 from secor.formats.typed.writer import Shape, TypedWriter
+from secor.schema.schema import RowSchema
 
 FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What is a plug-in's own fault; Arrow's errors are among them."""

@@ -15,6 +15,7 @@ from secor.spark.rows_of_driver import column_name
 from secor.spark.staged_changes import OpenStore
 from secor.spark.staged_frame import ChangesToMerge, StagedReader, staged_key
 from secor.tables.catalog import FIELD_ID, Table
+from secor.tables.commit.merging import Merged
 from secor.tables.hudi import (
     DELETED,
     MOVED,
@@ -26,9 +27,8 @@ from secor.tables.hudi import (
     settings_of_table,
     write_options,
 )
-from secor.tables.merging import Merged
-from secor.tables.row_changes import UPSERT
-from secor.tables.staged_rows import KEPT
+from secor.tables.rows.row_changes import UPSERT
+from secor.tables.rows.staged_rows import KEPT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from secor.tables.row_changes import DELETE
-from secor.tables.staged_rows import KEPT, POSITION, ROW
+from secor.tables.rows.row_changes import DELETE
+from secor.tables.rows.staged_rows import KEPT, POSITION, ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.core.errors import Unavailable
-from secor.tables.row_changes import DELETE
-from secor.tables.staged_rows import KEPT, ROW
+from secor.tables.rows.row_changes import DELETE
+from secor.tables.rows.staged_rows import KEPT, ROW
 
 Numbers = npt.NDArray[np.int64]
 

@@ -12,10 +12,10 @@ from secor.spark.rows_of_driver import column_name
 from secor.spark.staged_changes import OpenStore
 from secor.spark.staged_frame import ChangesToMerge, StagedReader, staged_key
 from secor.tables.catalog import MAIN, STAGED_WRITES, CommitResult, Outcome, Table, TableCommit
-from secor.tables.group_record import SUMMARY_NAMES
-from secor.tables.merging import STAGED_AS, Merge, Merged
-from secor.tables.row_changes import UPSERT
-from secor.tables.staged_rows import KEPT
+from secor.tables.commit.group_record import SUMMARY_NAMES
+from secor.tables.commit.merging import STAGED_AS, Merge, Merged
+from secor.tables.rows.row_changes import UPSERT
+from secor.tables.rows.staged_rows import KEPT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from secor.spark.last_changes import POSITION_TYPES, position_columns, quoted
 from secor.spark.last_of_keys import KnownValues
-from secor.tables.staged_rows import KEPT, POSITION, ROW, kept_lists
+from secor.tables.rows.staged_rows import KEPT, POSITION, ROW, kept_lists
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

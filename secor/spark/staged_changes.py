@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from secor.arrow.nested_arrays import is_list
 from secor.core.ports import ObjectStore
-from secor.formats.typed.nested_arrays import is_list
 from secor.spark.workers import spare_next_task
 from secor.tables.catalog import FIELD_ID
-from secor.tables.staged_rows import KEPT, POSITION, ROW, kept_lists
+from secor.tables.rows.staged_rows import KEPT, POSITION, ROW, kept_lists
 
 OpenStore = Callable[[], ObjectStore]
 """Opens the group's store where a task runs; Spark sends it there."""

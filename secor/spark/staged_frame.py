@@ -34,8 +34,8 @@ from secor.spark.rows_of_driver import (
 )
 from secor.spark.staged_changes import OpenStore, read_changes, read_objects
 from secor.tables.catalog import FIELD_ID, Table
-from secor.tables.manifest import TableFiles
-from secor.tables.staged_rows import KEPT, ROW
+from secor.tables.rows.staged_rows import KEPT, ROW
+from secor.tables.staging.manifest import TableFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from secor.core.model import TopicPartition
 from secor.spark.last_changes import key_columns, last_changes, quoted
-from secor.tables.changes_of_table import UNFIT
-from secor.tables.row_changes import DELETE, UPSERT
-from secor.tables.staged_rows import KEPT, ROW
-from secor.tables.table_state import EXAMPLES, KeyFinding, Kind, TableState
+from secor.tables.commit.table_state import EXAMPLES, KeyFinding, Kind, TableState
+from secor.tables.rows.row_changes import DELETE, UPSERT
+from secor.tables.rows.staged_rows import KEPT, ROW
+from secor.tables.staging.changes_of_table import UNFIT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

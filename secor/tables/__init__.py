@@ -23,6 +23,9 @@ Invariants
 Failures: ``TableStopped`` stops one table until a person has looked (``settle``: accept or
 replay); ``TableUnusable`` stops the topic partitions whose messages go there; other tables go on.
 
-Read ``manifest``, ``selection`` (pure: what belongs into the next commit), ``table_commit``,
-``cycle_commit``, ``coordinator``; for a worker ``topic_tables`` and ``distribution``.
+Rooms, each imports those above it: ``rows`` (messages to rows), ``staging`` (files and
+manifests), ``commit`` (files into tables), ``repair`` (what a person settles); ``verify`` is for
+all of them.  Here, at the door: the port ``catalog``, the ``cycle``, its ``coordinator``.
+
+Read ``cycle``, ``coordinator``.
 """

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from secor.core.model import OffsetRange, TopicPartition
 from secor.tables.control import Answer, ControlChannel, Event, Kind
-from secor.tables.manifest import manifest_key
+from secor.tables.staging.manifest import manifest_key
 
 
 class WorkStatus(Protocol):

@@ -14,7 +14,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError, UnsupportedTable
-from secor.tables.manifest import TableFiles
+from secor.tables.staging.manifest import TableFiles
 
 MAIN = "main"
 

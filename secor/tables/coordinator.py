@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from secor.core.errors import SecorError
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
-from secor.tables.commit_result import TableResult
+from secor.tables.commit.commit_result import TableResult
+from secor.tables.commit.cycle_commit import CycleCommit, GroupTopics
 from secor.tables.control import ControlChannel, Event, Kind
 from secor.tables.cycle import (
     Ask,
@@ -27,7 +28,6 @@ from secor.tables.cycle import (
     Wait,
     decide,
 )
-from secor.tables.cycle_commit import CycleCommit, GroupTopics
 from secor.tables.observer import TableObserver
 
 LISTEN = 0.25

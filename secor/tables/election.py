@@ -12,7 +12,7 @@ from typing import Protocol
 from secor.core.errors import AccessDenied, SecorError, Unavailable
 from secor.core.model import TopicPartition
 from secor.core.ports import Assigned, Clock, Event, Revoked
-from secor.tables.cycle_commit import GroupTopics
+from secor.tables.commit.cycle_commit import GroupTopics
 
 LOOK_EVERY = 30.0
 """Seconds between two questions to the brokers for topics."""

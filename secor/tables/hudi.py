@@ -17,9 +17,9 @@ from typing import Literal, Protocol
 
 from secor.core.errors import ConfigurationError
 from secor.tables.catalog import PartitionField, Table
-from secor.tables.manifest import TableFiles
-from secor.tables.merging import Merged
-from secor.tables.row_changes import Mode
+from secor.tables.commit.merging import Merged
+from secor.tables.rows.row_changes import Mode
+from secor.tables.staging.manifest import TableFiles
 
 INSERT_KEY = ("_topic", "_kafka_partition", "_offset")
 """The record key of tables whose rows are inserted: where a message stands in Kafka."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from secor.core.model import TopicPartition
-from secor.tables.backlog import files_by_table
-from secor.tables.staging import Staged
+from secor.tables.commit.backlog import files_by_table
+from secor.tables.staging.staged_manifests import Staged
 
 Feeds = Callable[[str, str], bool]
 """Tells whether messages of a topic (the second) may become rows of a table (the first)."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from secor.tables.catalog import Table
-from secor.tables.manifest import Statistics
+from secor.tables.staging.manifest import Statistics
 
 Codes = npt.NDArray[np.int64]
 

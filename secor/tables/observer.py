@@ -10,7 +10,7 @@ from secor.core.errors import SecorError
 
 if TYPE_CHECKING:  # the status page of every group knows this module
     from secor.core.model import TopicPartition
-    from secor.tables.commit_result import TableResult
+    from secor.tables.commit.commit_result import TableResult
 
 
 @dataclass(frozen=True, slots=True)

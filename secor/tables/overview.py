@@ -13,12 +13,12 @@ from secor.core.errors import (
 )
 from secor.core.model import TopicPartition
 from secor.tables.catalog import Catalog
-from secor.tables.group_record import GroupRecord
-from secor.tables.refused_files import RefusedFile, describe, waiting_manifests
-from secor.tables.selection import select
-from secor.tables.staging import Staged
-from secor.tables.table_commit import GONE, TableCommitter
-from secor.tables.table_rows import missing_origin, without_origin
+from secor.tables.commit.group_record import GroupRecord
+from secor.tables.commit.refused_files import RefusedFile, describe, waiting_manifests
+from secor.tables.commit.selection import select
+from secor.tables.commit.table_commit import GONE, TableCommitter
+from secor.tables.rows.table_rows import missing_origin, without_origin
+from secor.tables.staging.staged_manifests import Staged
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from uuid import UUID
 import msgspec
 import pyarrow as pa
 
+from secor.arrow.nested_arrays import is_list
+from secor.arrow.to_python import plain, write_out
 from secor.batch.archived_batch import ArchivedBatchWriter
 from secor.batch.batch import Batch
 from secor.batch.plan import TopicPlan
@@ -24,16 +26,14 @@ from secor.batch.workspace import Workspace
 from secor.core.errors import ConfigurationError, SchemaGrew
 from secor.core.model import QUARANTINE, Chunk, Part, TopicPartition
 from secor.core.ports import Clock, Parser
-from secor.formats.typed.nested_arrays import is_list
-from secor.formats.typed.to_python import plain, write_out
 from secor.parsing.parts import ROW, quarantine_part, release_part
 from secor.tables.catalog import FIELD_ID, Catalog, Table
-from secor.tables.column_names import is_uuid
-from secor.tables.column_origins import described_type
-from secor.tables.distribution import partition_of, table_of_stream
+from secor.tables.commit.column_origins import described_type
 from secor.tables.hudi import INSERT_KEY
-from secor.tables.row_changes import DELETE
-from secor.tables.staged_rows import KEPT, POSITION
+from secor.tables.rows.column_names import is_uuid
+from secor.tables.rows.row_changes import DELETE
+from secor.tables.rows.staged_rows import KEPT, POSITION
+from secor.tables.staging.distribution import partition_of, table_of_stream
 
 MOST_PLANS = 1000
 """Plans for one message: one that still asks for another schema would ask a daemon for ever."""

@@ -25,9 +25,9 @@ from secor.parsing.offset_layout import OffsetBuckets
 if TYPE_CHECKING:
     from secor.archive.kept_schemas import GrowingPlans, KeptSchema, KeptSchemas
     from secor.archive.quarantine.replay import Adapt, PlansFor
-    from secor.formats.typed.growth import Growth, Propose
-    from secor.formats.typed.schema import RowSchema
     from secor.parsing.pipeline import Count
+    from secor.schema.growth import Growth, Propose
+    from secor.schema.schema import RowSchema
 
 PAYLOADS = ("offset", "timestamp", "value")
 """The columns of messages that text is made from."""
@@ -65,7 +65,7 @@ def plan_for(
     root = topic_root(output.prefix, topic, hashed=output.hash_prefix)
     parser: Parser
     if config.group.kind == "partition":
-        from secor.formats.typed.growth import Growth
+        from secor.schema.growth import Growth
 
         schema = row_schema(output, kept)
         growth = Growth(schema, propose, output.numbers) if propose is not None else None
@@ -186,7 +186,7 @@ def keeps_schema(config: Config, topic: str) -> bool:
 def row_schema(output: Output, kept: KeptSchema | None = None) -> RowSchema:
     """Return which fields are stored: those of the file, or those that were found."""
     from secor.archive.kept_schemas import KeptSchema
-    from secor.formats.typed.schema import RowSchema
+    from secor.schema.schema import RowSchema
 
     if output.schema_file is None:
         return RowSchema() if output.format == "jsonlines" else (kept or KeptSchema()).rows
@@ -212,8 +212,8 @@ def _parser(
     *,
     limited: bool,
 ) -> Parser:
+    from secor.arrow.time_limits import timestamp_limits
     from secor.formats.typed.orc import refused_times
-    from secor.formats.typed.time_limits import timestamp_limits
     from secor.wiring.parsers import pipeline_for
 
     parser, columns = settings.parser, settings.output.metadata_columns

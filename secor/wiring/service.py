@@ -213,7 +213,7 @@ def _connect(
         plans: Plans
         refuse_lost: RefuseLost
         if config.group.kind == "table":
-            from secor.tables.plan_notes import PlanNotes
+            from secor.tables.commit.plan_notes import PlanNotes
             from secor.wiring.table_catalogs import open_tables
             from secor.wiring.table_entries import guard_of_first_entries
             from secor.wiring.table_storage import store_of_tables

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError
-from secor.tables.merging import MergeEngine, Publisher
-from secor.tables.routing import Route
+from secor.tables.commit.merging import MergeEngine, Publisher
+from secor.tables.rows.routing import Route
 from secor.tables.spark_catalog import SparkCatalog, spark_catalog
 from secor.wiring.clients import clear, make_store
 from secor.wiring.table_storage import store_of_tables
@@ -16,7 +16,7 @@ from secor.wiring.table_storage import store_of_tables
 if TYPE_CHECKING:
     from secor.adapters.iceberg.commits import IcebergCatalog
     from secor.adapters.iceberg.library import IcebergLibrary
-    from secor.tables.engine_filters import TableReader
+    from secor.tables.verify.engine_filters import TableReader
 
 
 def open_tables(config: Config) -> tuple[IcebergCatalog, IcebergLibrary]:

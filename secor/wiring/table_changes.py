@@ -13,16 +13,16 @@ import pyarrow as pa
 from secor.config.model import Config
 from secor.core.model import OffsetRange, TopicPartition
 from secor.tables.catalog import Table
-from secor.tables.changes_of_table import (
+from secor.tables.rows.routing import Route
+from secor.tables.rows.staged_rows import staged_schema
+from secor.tables.staging.changes_of_table import (
     ChangeReader,
     ChangesOfTable,
     PositionedChanges,
     version_to_compare,
 )
-from secor.tables.routing import Route
-from secor.tables.source_values import SourceName
-from secor.tables.staged_rows import staged_schema
-from secor.tables.verification import Offsets
+from secor.tables.verify.source_values import SourceName
+from secor.tables.verify.verification import Offsets
 from secor.wiring.clients import open_reader
 from secor.wiring.parsers import key_reader, pipeline_for
 from secor.wiring.tables import null_keeping_names, routes_of, row_settings

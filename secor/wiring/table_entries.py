@@ -15,11 +15,11 @@ from secor.consume.ttl_cache import TtlCache
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock, ObjectStore, OffsetLedger
 from secor.tables.catalog import Catalog
-from secor.tables.commit_history import CommitHistory
-from secor.tables.entry_recovery import plan_table_recovery
-from secor.tables.lost_entries import FirstEntryGuard, GroupProof, ProofReader
+from secor.tables.commit.commit_history import CommitHistory
 from secor.tables.overview import tables_of_group
-from secor.tables.staging import Staging
+from secor.tables.repair.entry_recovery import plan_table_recovery
+from secor.tables.repair.lost_entries import FirstEntryGuard, GroupProof, ProofReader
+from secor.tables.staging.staged_manifests import Staging
 from secor.wiring.table_catalogs import open_tables
 
 _PLACE = "{}"

@@ -19,21 +19,21 @@ from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
 from secor.core.ports import ObjectStore, OffsetLedger
 from secor.tables.catalog import NEWEST_FORMAT, NEWEST_MERGED_FORMAT
-from secor.tables.commit_history import CommitHistory
-from secor.tables.commit_result import CommitRequest
+from secor.tables.commit.commit_history import CommitHistory
+from secor.tables.commit.commit_result import CommitRequest
+from secor.tables.commit.cycle_commit import CycleCommit, GroupTopics
+from secor.tables.commit.plan_notes import PlanNotes
+from secor.tables.commit.selection import APPENDS, EVERY_OPERATION
+from secor.tables.commit.table_commit import TableCommitter
 from secor.tables.control import ControlChannel
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
-from secor.tables.cycle_commit import CycleCommit, GroupTopics
 from secor.tables.hudi import HudiEngine
 from secor.tables.lag import lag_of
 from secor.tables.observer import TableObserver
 from secor.tables.overview import TableOverview, look_at, require_table, tables_of_group
-from secor.tables.plan_notes import PlanNotes
-from secor.tables.selection import APPENDS, EVERY_OPERATION
-from secor.tables.settle import Settling
-from secor.tables.staging import Staged, Staging
-from secor.tables.table_commit import TableCommitter
+from secor.tables.repair.settle import Settling
+from secor.tables.staging.staged_manifests import Staged, Staging
 from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 from secor.wiring.first_contact import ask_once, catalog_server
 from secor.wiring.hudi import open_hudi_tables

@@ -15,9 +15,9 @@ from secor.config.model import Config
 from secor.core.clock import SystemClock
 from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
-from secor.tables.file_messages import FileMessages
-from secor.tables.quarantine_replay import TableReplay
-from secor.tables.set_aside import FileDecisions, SetAside, SetAsideResult, find_staged_file
+from secor.tables.repair.quarantine_replay import TableReplay
+from secor.tables.repair.set_aside import FileDecisions, SetAside, SetAsideResult, find_staged_file
+from secor.tables.staging.file_messages import FileMessages
 from secor.wiring.clients import open_reader
 from secor.wiring.table_catalogs import open_tables
 from secor.wiring.table_group import TableGroup, clock

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from secor.config.model import Config, Store
 from secor.core.errors import ConfigurationError
 from secor.core.ports import ObjectStore
-from secor.tables.uri_store import CLOUD_SCHEMES, SCHEMES, UriStore
+from secor.tables.staging.uri_store import CLOUD_SCHEMES, SCHEMES, UriStore
 from secor.wiring.clients import make_store, s3_store, store_of
 
 

@@ -16,9 +16,9 @@ from secor.core.model import Chunk, TopicPartition
 from secor.core.ports import Clock
 from secor.parsing.pipeline import UNDECLARED
 from secor.parsing.quarantine_limits import BadLimits
-from secor.tables.needs import ColumnNotes
+from secor.tables.rows.needs import ColumnNotes
+from secor.tables.staging.uri_store import SCHEME, SCHEMES
 from secor.tables.trial import Trial, TriedMessage, TriedTable
-from secor.tables.uri_store import SCHEME, SCHEMES
 from secor.wiring.table_catalogs import open_tables
 from secor.wiring.tables import TablePlans
 

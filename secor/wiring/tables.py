@@ -28,26 +28,26 @@ from secor.core.ports import Clock
 from secor.core.retry import EndedErrors
 from secor.formats import make_format
 from secor.parsing.pipeline import Count, Pipeline
-from secor.tables.batch_manifest import BatchManifest
 from secor.tables.catalog import Catalog, Table
-from secor.tables.distribution import TableDistribution, partition_of, stream_of_table
-from secor.tables.encodings import Encodings
+from secor.tables.commit.group_record import property_name
+from secor.tables.commit.plan_notes import PlanNotes
+from secor.tables.commit.table_updates import Tell
+from secor.tables.commit.topic_tables import Outdated, TopicTables
 from secor.tables.freshness import RefreshThread
-from secor.tables.group_record import property_name
 from secor.tables.hudi import INSERT_KEY
 from secor.tables.library import TableLibrary
-from secor.tables.needs import ColumnNotes, Needs
-from secor.tables.new_tables import new_table
-from secor.tables.plan_notes import PlanNotes
-from secor.tables.routed_offsets import RoutedOffsets
-from secor.tables.routing import Route, TableSettings
-from secor.tables.row_changes import ChangeSettings, Mode
-from secor.tables.schema_changes import TextTypes
-from secor.tables.staged_rows import changes_root
-from secor.tables.table_updates import Tell
-from secor.tables.table_version import RowSettings, TableVersion
-from secor.tables.topic_tables import Outdated, TopicTables
-from secor.tables.unavailable_values import DEBEZIUM_DEFAULT
+from secor.tables.rows.encodings import Encodings
+from secor.tables.rows.needs import ColumnNotes, Needs
+from secor.tables.rows.new_tables import new_table
+from secor.tables.rows.routed_offsets import RoutedOffsets
+from secor.tables.rows.routing import Route, TableSettings
+from secor.tables.rows.row_changes import ChangeSettings, Mode
+from secor.tables.rows.schema_changes import TextTypes
+from secor.tables.rows.staged_rows import changes_root
+from secor.tables.rows.unavailable_values import DEBEZIUM_DEFAULT
+from secor.tables.staging.batch_manifest import BatchManifest
+from secor.tables.staging.distribution import TableDistribution, partition_of, stream_of_table
+from secor.tables.staging.table_version import RowSettings, TableVersion
 from secor.wiring.parsers import filter_of, key_reader, pipeline_for
 from secor.wiring.plans import policy_of
 

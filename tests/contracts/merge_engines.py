@@ -14,9 +14,9 @@ import pytest
 
 from secor.core.errors import Unavailable
 from secor.tables.catalog import MAIN, Catalog, CommitResult, Outcome, Snapshot, Table, TableCommit
-from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_GROUP, SUMMARY_PART
-from secor.tables.manifest import TableFiles
-from secor.tables.merging import STAGED_AS, Merge, MergeEngine, StagingCatalog
+from secor.tables.commit.group_record import SUMMARY_COMMIT, SUMMARY_GROUP, SUMMARY_PART
+from secor.tables.commit.merging import STAGED_AS, Merge, MergeEngine, StagingCatalog
+from secor.tables.staging.manifest import TableFiles
 
 TABLE = "db.flights"
 

@@ -18,7 +18,7 @@ from secor.config.load import load
 from secor.config.model import Config
 from secor.sandbox.state import free_port
 from secor.tables.catalog import NewTable, Outcome, TableCommit
-from secor.tables.manifest import DataFile, Statistics, TableFiles
+from secor.tables.staging.manifest import DataFile, Statistics, TableFiles
 from secor.wiring.clients import open_store
 from secor.wiring.table_catalogs import open_tables
 from secor.wiring.table_storage import store_of_tables

@@ -11,7 +11,7 @@ from itertools import count
 import pytest
 
 from secor.tables.catalog import MAIN
-from secor.tables.manifest import DataFile, Operation, TableFiles
+from secor.tables.staging.manifest import DataFile, Operation, TableFiles
 from tests.contracts.merge_engines import CASES, TABLE, EngineWorld
 from tests.fakes.table_catalog import FakeCatalog, TableServer
 

@@ -14,8 +14,8 @@ from secor.adapters.hudi.fence import require_unmoved
 from secor.adapters.hudi.timeline import TimelineReader
 from secor.core.errors import Refused, Unavailable
 from secor.core.small_objects import put_bytes
+from secor.tables.commit.merging import Merged
 from secor.tables.hudi import BACKUPS, HudiWrite
-from secor.tables.merging import Merged
 from tests.fakes.store import FakeStore
 
 STEPS = ("begins", "requested", "checked", "written", "completing", "completed")

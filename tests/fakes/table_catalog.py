@@ -22,8 +22,8 @@ from secor.tables.catalog import (
     Table,
     TableCommit,
 )
-from secor.tables.manifest import TableFiles
-from secor.tables.merging import STAGED_AS, Merge, Merged, has_changes, merge_commit
+from secor.tables.commit.merging import STAGED_AS, Merge, Merged, has_changes, merge_commit
+from secor.tables.staging.manifest import TableFiles
 
 Hook = Callable[[str, str], None]
 """Called with the name of a call (``load_table``, ``commit``) and the table; it may raise."""

@@ -26,11 +26,11 @@ from secor.consume.suspects import Suspects
 from secor.core.model import QUARANTINE, TopicPartition
 from secor.core.ports import LogFormat, ObjectStore
 from secor.parsing.parts import quarantine_part
-from secor.tables.commit_history import CommitHistory
-from secor.tables.commit_result import CommitRequest
-from secor.tables.plan_notes import PlanNotes
-from secor.tables.staging import Staging
-from secor.tables.table_commit import TableCommitter
+from secor.tables.commit.commit_history import CommitHistory
+from secor.tables.commit.commit_result import CommitRequest
+from secor.tables.commit.plan_notes import PlanNotes
+from secor.tables.commit.table_commit import TableCommitter
+from secor.tables.staging.staged_manifests import Staging
 from secor.wiring.plans import growing_plans
 from secor.wiring.table_storage import store_of_tables
 from secor.wiring.tables import TablePlans

@@ -10,19 +10,19 @@ FOUND = ("tests/unit/tables/test_rows_are_found.py",)
 FOUND_BY_SPARK = ("tests/spark/test_rows_are_found.py",)
 ICEBERG = ("tests/unit/adapters/test_iceberg_commits.py",)
 
-SELECTION = "secor/tables/selection.py"
-STAGING = "secor/tables/staging.py"
-COMMIT = "secor/tables/table_commit.py"
-MERGING = "secor/tables/merging.py"
-BACKLOG = "secor/tables/backlog.py"
-CYCLE_COMMIT = "secor/tables/cycle_commit.py"
-RECORD = "secor/tables/group_record.py"
-REPEATING = "secor/tables/repeating.py"
+SELECTION = "secor/tables/commit/selection.py"
+STAGING = "secor/tables/staging/staged_manifests.py"
+COMMIT = "secor/tables/commit/table_commit.py"
+MERGING = "secor/tables/commit/merging.py"
+BACKLOG = "secor/tables/commit/backlog.py"
+CYCLE_COMMIT = "secor/tables/commit/cycle_commit.py"
+RECORD = "secor/tables/commit/group_record.py"
+REPEATING = "secor/tables/commit/repeating.py"
 CYCLE = "secor/tables/cycle.py"
-LOST = "secor/tables/lost_entries.py"
+LOST = "secor/tables/repair/lost_entries.py"
 ANSWERING = "secor/tables/answering.py"
-REFUSED_FILES = "secor/tables/refused_files.py"
-SET_ASIDE = "secor/tables/set_aside.py"
+REFUSED_FILES = "secor/tables/commit/refused_files.py"
+SET_ASIDE = "secor/tables/repair/set_aside.py"
 ICEBERG_COMMITS = "secor/adapters/iceberg/commits.py"
 
 TABLE_MUTANTS = (
@@ -157,7 +157,7 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "what the other replay left in quarantine is not looked at",
-        "secor/tables/quarantine_replay.py",
+        "secor/tables/repair/quarantine_replay.py",
         "        winner = self._begun(archived)\n",
         "        winner = replay\n",
         UNIT,
@@ -653,7 +653,7 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "decimals in Avro are computed with 28 digits",
-        "secor/tables/files/avro_rows.py",
+        "secor/tables/staging/files/avro_rows.py",
         "_unscaled(value).to_bytes",
         "int(value.scaleb(kind.scale)).to_bytes",
         ("tests/unit/formats/test_digits.py", *FOUND_BY_SPARK),
@@ -667,7 +667,7 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "ORC files have times that Spark reads a second earlier",
-        "secor/tables/table_version.py",
+        "secor/tables/staging/table_version.py",
         "            refused = {**refused, **refused_times(rows)}\n",
         "            pass\n",
         ("tests/unit/tables/test_orc_times.py", *FOUND_BY_SPARK),

@@ -17,13 +17,13 @@ from secor.core.model import QUARANTINE, TopicPartition
 from secor.core.naming import quarantine_root, topic_root
 from secor.core.ports import LogFormat
 from secor.formats import make_format
-from secor.formats.typed.growth import Growth, Propose
 from secor.parsing.decoders import make_decoder
 from secor.parsing.layout import Layout
 from secor.parsing.pipeline import Pipeline, Step, stream_of
 from secor.parsing.placement import ByLayout
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.transforms import Filter, Route
+from secor.schema.growth import Growth, Propose
 from tests.fakes.format import PlainFormat
 from tests.simulation.encodings import Encoding, encoded, fields_of, settings_of
 from tests.simulation.log import Message

@@ -19,8 +19,8 @@ from secor.consume.positioning import Positioning
 from secor.core.model import Chunk, Part, TopicPartition
 from secor.core.naming import ObjectName, topic_root
 from secor.core.ports import LogFormat, Parser
-from secor.formats.typed.growth import Propose
 from secor.parsing.offset_layout import OffsetBuckets
+from secor.schema.growth import Propose
 from tests.fakes.format import PlainFormat
 from tests.simulation.chaos import Kind
 from tests.simulation.invariants import Place

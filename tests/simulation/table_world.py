@@ -17,23 +17,23 @@ from secor.core.errors import ConfigurationError, OutcomeUnknown, SecorError, Un
 from secor.core.model import Entry, OffsetRange, StoredObject, TopicPartition
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import CommitResult, Outcome, Table
-from secor.tables.commit_history import CommitHistory
-from secor.tables.commit_result import CommitRequest
+from secor.tables.commit.commit_history import CommitHistory
+from secor.tables.commit.commit_result import CommitRequest
+from secor.tables.commit.cycle_commit import CycleCommit
+from secor.tables.commit.group_record import GroupRecord, Lineage, lineage
+from secor.tables.commit.merging import Merge, Merged
+from secor.tables.commit.refused_files import FileState, RefusedFile
+from secor.tables.commit.selection import EVERY_OPERATION
+from secor.tables.commit.table_commit import TableCommitter
 from secor.tables.control import Answer, Event, Kind
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
-from secor.tables.cycle_commit import CycleCommit
-from secor.tables.file_messages import StagedFile
-from secor.tables.group_record import GroupRecord, Lineage, lineage
-from secor.tables.lost_entries import ProofReader, quarantined_after
-from secor.tables.manifest import DataFile, Manifest, ReplayOf, TableFiles
-from secor.tables.merging import Merge, Merged
-from secor.tables.refused_files import FileState, RefusedFile
-from secor.tables.selection import EVERY_OPERATION
-from secor.tables.set_aside import FileDecisions, find_staged_file
-from secor.tables.settle import Settling
-from secor.tables.staging import Staging
-from secor.tables.table_commit import TableCommitter
+from secor.tables.repair.lost_entries import ProofReader, quarantined_after
+from secor.tables.repair.set_aside import FileDecisions, find_staged_file
+from secor.tables.repair.settle import Settling
+from secor.tables.staging.file_messages import StagedFile
+from secor.tables.staging.manifest import DataFile, Manifest, ReplayOf, TableFiles
+from secor.tables.staging.staged_manifests import Staging
 from tests.fakes.archive import OperatorLedger
 from tests.fakes.store import FakeStore
 from tests.fakes.table_catalog import FakeCatalog, TableServer

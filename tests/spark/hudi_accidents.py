@@ -20,11 +20,11 @@ from secor.adapters.hudi.timeline import Timeline, TimelineReader
 from secor.core.errors import TableStopped, Unavailable
 from secor.core.small_objects import put_bytes
 from secor.spark.hudi_engine import SparkHudiEngine
-from secor.tables.commit_history import CommitHistory
-from secor.tables.commit_result import CommitRequest, Result
+from secor.tables.commit.commit_history import CommitHistory
+from secor.tables.commit.commit_result import CommitRequest, Result
+from secor.tables.commit.merging import Merged
 from secor.tables.hudi import BACKUPS, Guard, HudiWrite, write_options
-from secor.tables.merging import Merged
-from secor.tables.settle import Settling
+from secor.tables.repair.settle import Settling
 from secor.wiring.hudi import hudi_settings_of
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from secor.core.errors import ConfigurationError, TableUnusable
 from secor.spark.merge_engine import SparkMergeEngine
 from secor.spark.startup import require_class
 from secor.tables.catalog import MAIN, CommitResult, NewTable, Outcome, TableCommit
-from secor.tables.group_record import SUMMARY_COMMIT
-from secor.tables.manifest import Manifest, TableFiles
-from secor.tables.new_tables import DEFAULT_PROPERTIES
+from secor.tables.commit.group_record import SUMMARY_COMMIT
+from secor.tables.rows.new_tables import DEFAULT_PROPERTIES
+from secor.tables.rows.unavailable_values import DEBEZIUM_DEFAULT
 from secor.tables.spark_catalog import spark_catalog
-from secor.tables.unavailable_values import DEBEZIUM_DEFAULT
+from secor.tables.staging.manifest import Manifest, TableFiles
 from secor.wiring.table_storage import store_of_tables
 from tests.contracts.merge_engines import CASES, EngineWorld
 from tests.spark.ways_of_changes import check_that_many_are_in_no_plan, compare_ways

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from secor.spark.table_state import compare_state
-from secor.tables.changes_of_table import UNFIT
-from secor.tables.row_changes import DELETE, UPSERT
-from secor.tables.table_state import TableState
+from secor.tables.commit.table_state import TableState
+from secor.tables.rows.row_changes import DELETE, UPSERT
+from secor.tables.staging.changes_of_table import UNFIT
 
 pytestmark = [
     pytest.mark.slow,

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 from secor.archive.kept_schemas import KeptSchema
 from secor.config.parser import Parser
 from secor.formats import make_format
-from secor.formats.typed.growth import grow_schema
-from secor.formats.typed.inference import observe
-from secor.formats.typed.new_columns import NOTHING
-from secor.formats.typed.schema import RowSchema
+from secor.schema.growth import grow_schema
+from secor.schema.inference import observe
+from secor.schema.new_columns import NOTHING
+from secor.schema.schema import RowSchema
 from secor.wiring.parsers import pipeline_for
 from tests.unit.formats.typed_rows import FIRST_TIMESTAMP, batch, decoded, with_rows, written
 from tests.unit.parsing.parsing_cases import chunk_of

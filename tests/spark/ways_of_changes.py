@@ -24,8 +24,8 @@ from secor.spark.hudi_engine import spark_columns
 from secor.spark.rows_of_driver import column_name
 from secor.spark.staged_frame import ChangesToMerge, StagedReader
 from secor.tables.catalog import FIELD_ID
-from secor.tables.manifest import DataFile, TableFiles
-from secor.tables.staged_rows import KEPT, ROW, staged_schema
+from secor.tables.rows.staged_rows import KEPT, ROW, staged_schema
+from secor.tables.staging.manifest import DataFile, TableFiles
 
 CHANGES = 1200
 FILES = 5

@@ -27,14 +27,14 @@ from secor.sandbox.sandbox import quiet
 from secor.spark.hudi_engine import SparkHudiEngine, hudi_session, read_table
 from secor.spark.staged_frame import MOST_ROW_BYTES
 from secor.tables.catalog import TableCommit
-from secor.tables.commit_history import CommitHistory
-from secor.tables.commit_result import CommitRequest, Result, TableResult
-from secor.tables.group_record import SUMMARY_COMMIT
+from secor.tables.commit.commit_history import CommitHistory
+from secor.tables.commit.commit_result import CommitRequest, Result, TableResult
+from secor.tables.commit.group_record import SUMMARY_COMMIT
+from secor.tables.commit.selection import EVERY_OPERATION
+from secor.tables.commit.table_commit import TableCommitter
 from secor.tables.hudi import MOVED, Guard
-from secor.tables.manifest import Manifest
-from secor.tables.selection import EVERY_OPERATION
-from secor.tables.staging import Staging
-from secor.tables.table_commit import TableCommitter
+from secor.tables.staging.manifest import Manifest
+from secor.tables.staging.staged_manifests import Staging
 from secor.wiring.hudi import hudi_settings_of, open_hudi_tables
 from secor.wiring.hudi_tasks import guard_of_tables, stores_of_tasks
 from tests.spark.hudi_accidents import UnluckyEngine, happen

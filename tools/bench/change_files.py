@@ -13,9 +13,9 @@ from secor.adapters.local import LocalStore
 from secor.core.model import TopicPartition
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import FIELD_ID, Table
-from secor.tables.manifest import DataFile, Manifest, TableFiles
-from secor.tables.row_changes import DELETE, UPSERT
-from secor.tables.staged_rows import ROW, changes_root, staged_schema
+from secor.tables.rows.row_changes import DELETE, UPSERT
+from secor.tables.rows.staged_rows import ROW, changes_root, staged_schema
+from secor.tables.staging.manifest import DataFile, Manifest, TableFiles
 
 GROUP, PREFIX, TOPIC = "bench", "bench", "changes"
 PARTITIONS = 4

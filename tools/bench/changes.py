@@ -33,13 +33,13 @@ from secor.core.errors import SecorError
 from secor.core.model import TopicPartition
 from secor.spark.hudi_engine import spark_columns
 from secor.tables.catalog import NewTable
-from secor.tables.commit_history import CommitHistory
-from secor.tables.commit_result import CommitRequest, Result
+from secor.tables.commit.commit_history import CommitHistory
+from secor.tables.commit.commit_result import CommitRequest, Result
+from secor.tables.commit.selection import EVERY_OPERATION
+from secor.tables.commit.table_commit import TableCommitter
 from secor.tables.hudi import DELETED, settings_of_table, write_options
-from secor.tables.new_tables import DEFAULT_PROPERTIES
-from secor.tables.selection import EVERY_OPERATION
-from secor.tables.staging import Staging
-from secor.tables.table_commit import TableCommitter
+from secor.tables.rows.new_tables import DEFAULT_PROPERTIES
+from secor.tables.staging.staged_manifests import Staging
 from secor.wiring.hudi import hudi_settings_of, open_hudi_tables
 from secor.wiring.table_catalogs import merging_catalog, open_tables
 from tests.programs import spark_35

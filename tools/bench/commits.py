@@ -30,17 +30,17 @@ from secor.core.errors import SecorError
 from secor.core.model import Entry, TopicPartition
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import NewTable, Table
-from secor.tables.commit_history import CommitHistory
-from secor.tables.commit_result import Result, TableResult
+from secor.tables.commit.commit_history import CommitHistory
+from secor.tables.commit.commit_result import Result, TableResult
+from secor.tables.commit.cycle_commit import CycleCommit
+from secor.tables.commit.table_commit import TableCommitter
 from secor.tables.control import NoChannel
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import State, Timing
-from secor.tables.cycle_commit import CycleCommit
-from secor.tables.manifest import DataFile, Manifest, TableFiles
-from secor.tables.new_tables import DEFAULT_PROPERTIES
 from secor.tables.observer import Backlog
-from secor.tables.staging import Staging
-from secor.tables.table_commit import TableCommitter
+from secor.tables.rows.new_tables import DEFAULT_PROPERTIES
+from secor.tables.staging.manifest import DataFile, Manifest, TableFiles
+from secor.tables.staging.staged_manifests import Staging
 
 GROUP, PREFIX, TOPIC = "bench", "bench", "clicks"
 REPEATS = 5

@@ -20,7 +20,7 @@ from pathlib import Path
 from secor.config.load import load
 from secor.core.errors import NotFound, SecorError, Unavailable
 from secor.sandbox import Sandbox
-from secor.tables.group_record import GroupRecord
+from secor.tables.commit.group_record import GroupRecord
 from secor.wiring.table_catalogs import open_tables
 from tools.bench.cases import CASES, settings_of, table_of, write_config
 from tools.bench.fill import Producer, create_topic, encode_batch, values

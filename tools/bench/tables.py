@@ -6,7 +6,7 @@ from pathlib import Path
 
 from secor.config.load import load
 from secor.core.errors import NotFound
-from secor.tables.group_record import GroupRecord
+from secor.tables.commit.group_record import GroupRecord
 from secor.wiring.table_catalogs import open_tables
 from tools.bench.cases import table_of
 from tools.bench.running import Progress

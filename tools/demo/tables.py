@@ -13,8 +13,8 @@ from secor.core.model import TopicPartition
 from secor.sandbox import Sandbox
 from secor.sandbox.first_steps import Settings, configuration
 from secor.tables.catalog import Catalog
-from secor.tables.commit_history import CommitObject
-from secor.tables.group_record import find_commit
+from secor.tables.commit.commit_history import CommitObject
+from secor.tables.commit.group_record import find_commit
 from secor.tables.overview import look_at
 from secor.wiring.table_catalogs import open_tables
 from secor.wiring.table_group import TableGroup, open_table_group

@@ -42,13 +42,14 @@ from secor.tables.catalog import (
     Table,
     TableCommit,
 )
-from secor.tables.group_record import (
+from secor.tables.commit.group_record import (
     SUMMARY_COMMIT,
     SUMMARY_GROUP,
     UNDONE,
     GroupRecord,
     property_name,
 )
+from secor.tables.commit.merging import Merged
 from secor.tables.hudi import (
     BUCKETS,
     INSERT_KEY,
@@ -59,7 +60,6 @@ from secor.tables.hudi import (
     HudiWrite,
     uses_buckets,
 )
-from secor.tables.merging import Merged
 
 
 class HudiCatalog(IcebergCatalog):

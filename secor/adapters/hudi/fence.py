@@ -22,7 +22,7 @@ from secor.adapters.hudi.timeline import Instant, Timeline, TimelineReader
 from secor.core.errors import CorruptFile, Refused
 from secor.core.ports import ObjectStore
 from secor.core.text import load_json
-from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_GROUP, property_name
+from secor.tables.commit.group_record import SUMMARY_COMMIT, SUMMARY_GROUP, property_name
 from secor.tables.hudi import BACKUPS, MOVED
 
 BASE = "base"

@@ -19,7 +19,7 @@ from secor.core.errors import CorruptFile
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import put_bytes, read_bytes
 from secor.core.text import load_json
-from secor.tables.group_record import property_name
+from secor.tables.commit.group_record import property_name
 from secor.tables.hudi import BACKUPS, REQUESTED
 
 _DATA_FILE = re.compile(r"_(\d{14,17})\.(?:parquet|orc|hfile|log\.[^/]*)$")

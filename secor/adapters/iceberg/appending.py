@@ -46,8 +46,8 @@ from pyiceberg.types import NestedField, PrimitiveType, StructType
 from pyiceberg.utils.properties import property_as_bool, property_as_int
 
 from secor.core.errors import ConfigurationError
-from secor.tables.manifest import DataFile as StagedFile
-from secor.tables.manifest import Statistics, TableFiles
+from secor.tables.staging.manifest import DataFile as StagedFile
+from secor.tables.staging.manifest import Statistics, TableFiles
 
 _CODECS = {"uncompressed": "null", "none": "null"}
 """Names of Java's library for which the library for Python has another one."""

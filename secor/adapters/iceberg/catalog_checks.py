@@ -25,7 +25,7 @@ from pyiceberg.utils.config import Config, merge_config
 from secor.adapters.iceberg.failures import translated
 from secor.core.errors import ConfigurationError
 from secor.core.text import mask_urls
-from secor.tables.uri_store import SCHEME, SCHEMES
+from secor.tables.staging.uri_store import SCHEME, SCHEMES
 
 _URI_SCHEMES: Mapping[CatalogType | None, tuple[str, ...]] = MappingProxyType(
     {

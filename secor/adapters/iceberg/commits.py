@@ -37,8 +37,8 @@ from secor.core.errors import (
     SecorError,
 )
 from secor.tables.catalog import MAIN, NEWEST_FORMAT, CommitResult, Outcome, Table, TableCommit
-from secor.tables.manifest import TableFiles
-from secor.tables.verification import ComparedFile
+from secor.tables.staging.manifest import TableFiles
+from secor.tables.verify.verification import ComparedFile
 
 NewSnapshot = TypeVar("NewSnapshot", bound=AppendedSnapshot)
 

@@ -13,8 +13,8 @@ from pyiceberg.table import Table as LibraryTable
 from secor.adapters.iceberg.appending import AppendedSnapshot
 from secor.adapters.iceberg.failures import translated
 from secor.core.errors import ConfigurationError
-from secor.tables.manifest import DataFile as StagedFile
-from secor.tables.manifest import TableFiles
+from secor.tables.staging.manifest import DataFile as StagedFile
+from secor.tables.staging.manifest import TableFiles
 
 
 def refused_files(table: LibraryTable, files: Sequence[TableFiles]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from secor.tables.catalog import (
     TableCommit,
     require_format,
 )
-from secor.tables.merging import MergeEngine, Publisher, has_changes, merge_commit
+from secor.tables.commit.merging import MergeEngine, Publisher, has_changes, merge_commit
 
 
 class MergingCatalog(IcebergCatalog):

@@ -34,7 +34,7 @@ from pyiceberg.types import (
 from pyiceberg.utils.truncate import truncate_upper_bound_binary_string
 
 from secor.tables.library import FloatStatistics, ParquetStatistics
-from secor.tables.manifest import Statistics
+from secor.tables.staging.manifest import Statistics
 
 _PACKED: Mapping[type[PrimitiveType], str] = {
     BooleanType: "<?",

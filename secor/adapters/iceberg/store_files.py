@@ -20,7 +20,7 @@ from pyiceberg.typedef import Properties
 
 from secor.core.errors import AccessDenied, AlreadyExists, NotFound, SecorError
 from secor.core.ports import ObjectStore
-from secor.tables.uri_store import CLOUD_SCHEMES
+from secor.tables.staging.uri_store import CLOUD_SCHEMES
 
 MOST_CACHED = 32
 """Sets of properties; a catalog may lend other credentials with each load."""

@@ -12,18 +12,18 @@ import fastavro
 import fastavro.write
 import pyarrow as pa
 
+from secor.arrow.decimals import LONGEST_INTEGER
+from secor.arrow.nested_arrays import rebuild, text_of
+from secor.arrow.to_python import MapEntries, json_text, plain
 from secor.core.errors import CorruptFile
 from secor.core.foreign_avro import UNREADABLE, blocks_of_file
 from secor.core.ports import Sink
 from secor.formats.python_file import Output
 from secor.formats.typed import metadata
 from secor.formats.typed.avro_schema import avro_schema, rename_fields
-from secor.formats.typed.descriptions import LONGEST_INTEGER
-from secor.formats.typed.nested_arrays import rebuild, text_of
-from secor.formats.typed.schema import RowSchema
-from secor.formats.typed.settings import check
-from secor.formats.typed.to_python import MapEntries, json_text, plain
 from secor.formats.typed.writer import Shape, TypedWriter
+from secor.schema.schema import RowSchema
+from secor.schema.settings import check
 
 CODECS: Mapping[str, str] = MappingProxyType(
     {"deflate": "deflate", "none": "null", "snappy": "snappy"}

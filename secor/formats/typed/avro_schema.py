@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from secor.arrow.nested_arrays import children, entries, is_list, list_of, map_of, struct_of
 from secor.core.errors import ConfigurationError
-from secor.formats.typed.nested_arrays import children, entries, is_list, list_of, map_of, struct_of
 
 ORIGINAL = "secor.name"
 """Property of a field whose own name Avro does not allow."""

@@ -10,6 +10,8 @@ from typing import Any, BinaryIO
 import msgspec
 import pyarrow as pa
 
+from secor.arrow.nested_arrays import unmark
+from secor.arrow.to_python import ENCODER, plain, write_out
 from secor.core.errors import CorruptFile
 from secor.core.model import rows_in_blocks
 from secor.core.ports import Sink
@@ -17,11 +19,9 @@ from secor.formats.streams import BLOCK, Decompressing, codec_identity, compress
 from secor.formats.text import Splitter
 from secor.formats.typed import metadata
 from secor.formats.typed.metadata import ROW
-from secor.formats.typed.nested_arrays import unmark
-from secor.formats.typed.schema import RowSchema
-from secor.formats.typed.settings import check
-from secor.formats.typed.to_python import ENCODER, plain, write_out
 from secor.formats.typed.writer import fit_or_refuse, flattened
+from secor.schema.schema import RowSchema
+from secor.schema.settings import check
 
 EXTENSIONS: Mapping[str, str] = MappingProxyType(
     {"none": ".json", "gzip": ".json.gz", "zstd": ".json.zst"}

@@ -10,10 +10,10 @@ from typing import Any, TypedDict
 
 import pyarrow as pa
 
+from secor.arrow.nested_arrays import any_leaf, rebuild
+from secor.arrow.to_python import json_text, plain, write_out
 from secor.core.errors import ConfigurationError
 from secor.core.model import HEADERS_TYPE, SCHEMA
-from secor.formats.typed.nested_arrays import any_leaf, rebuild
-from secor.formats.typed.to_python import json_text, plain, write_out
 
 ROW = "row"
 """The column of decoded fields in the batches that a typed format is given."""

@@ -11,18 +11,18 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
+from secor.arrow.decimals import LONGEST_INTEGER
+from secor.arrow.nested_arrays import any_leaf, children, entries, flatten, is_list, text_of
+from secor.arrow.time_limits import EARLY_FRACTION, SECOND, is_early_fraction
 from secor.core.errors import CorruptFile
 from secor.core.model import rows_in_blocks
 from secor.core.ports import Sink
 from secor.formats.python_file import Output
 from secor.formats.typed import metadata
-from secor.formats.typed.descriptions import LONGEST_INTEGER
-from secor.formats.typed.misfit_prefilter import Truths, holders
-from secor.formats.typed.nested_arrays import any_leaf, children, entries, flatten, is_list, text_of
-from secor.formats.typed.schema import RowSchema
-from secor.formats.typed.settings import check
-from secor.formats.typed.time_limits import EARLY_FRACTION, SECOND, is_early_fraction
 from secor.formats.typed.writer import Shape, TypedWriter
+from secor.schema.misfit_prefilter import Truths, holders
+from secor.schema.schema import RowSchema
+from secor.schema.settings import check
 
 CODECS: Mapping[str, str] = MappingProxyType(
     {"zstd": "zstd", "none": "uncompressed", "gzip": "zlib", "snappy": "snappy", "lz4": "lz4"}

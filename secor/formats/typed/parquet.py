@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from secor.arrow.nested_arrays import text_of
 from secor.core.ports import Sink
 from secor.formats.parquet import (
     CODECS,
@@ -22,11 +23,10 @@ from secor.formats.parquet import (
 )
 from secor.formats.python_file import BUFFER_BYTES, Output
 from secor.formats.typed import metadata
-from secor.formats.typed.nested_arrays import text_of
-from secor.formats.typed.required_fields import without_hidden_nulls
-from secor.formats.typed.schema import RowSchema
-from secor.formats.typed.settings import check
 from secor.formats.typed.writer import Shape, TypedWriter
+from secor.schema.required_fields import without_hidden_nulls
+from secor.schema.schema import RowSchema
+from secor.schema.settings import check
 
 VERSION = 1
 """Of the writer: grows when it writes other bytes for the same settings."""

@@ -8,12 +8,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from secor.arrow.nested_arrays import children
 from secor.core.errors import RecordRefused
 from secor.formats.row_groups import RowGroups
 from secor.formats.typed import metadata
 from secor.formats.typed.metadata import ROW
-from secor.formats.typed.nested_arrays import children
-from secor.formats.typed.schema import RowSchema
+from secor.schema.schema import RowSchema
 
 Leaf = Callable[[pa.Array], pa.Array]
 

@@ -9,10 +9,10 @@ from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.service.metrics import Metrics
 from secor.service.status.table_board import TableBoard
-from secor.tables.commit_result import Result, TableResult
+from secor.tables.commit.commit_result import Result, TableResult
+from secor.tables.commit.refused_files import describe
 from secor.tables.hudi import HUDI_STEPS
 from secor.tables.observer import Backlog
-from secor.tables.refused_files import describe
 
 
 class TableTelemetry:

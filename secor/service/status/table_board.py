@@ -11,11 +11,11 @@ from secor.core.errors import SecorError
 from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.service.status.remedies import remedy
-from secor.tables.commit_result import Result, TableResult
+from secor.tables.commit.commit_result import Result, TableResult
+from secor.tables.commit.refused_files import describe
 from secor.tables.control import Event, Kind
 from secor.tables.cycle import State
 from secor.tables.observer import Backlog
-from secor.tables.refused_files import describe
 
 MOST_TABLES = 10_000
 """Tables that are kept; names come from messages, and anybody may write into a topic."""

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from secor.adapters.iceberg.catalog import open_catalog
 from secor.adapters.iceberg.commits import IcebergCatalog
 from secor.tables.catalog import NewTable, Table
-from secor.tables.manifest import DataFile, Statistics, TableFiles
+from secor.tables.staging.manifest import DataFile, Statistics, TableFiles
 
 EVENTS = "lake.events"
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.date32())])

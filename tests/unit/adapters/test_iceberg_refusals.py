@@ -18,7 +18,7 @@ from secor.adapters.iceberg.commits import IcebergCatalog
 from secor.adapters.iceberg.failures import translated
 from secor.core.errors import ConfigurationError, FilesRefused, SecorError
 from secor.tables.catalog import MAIN, CommitResult, NewTable, Outcome, TableCommit
-from secor.tables.manifest import DataFile, TableFiles
+from secor.tables.staging.manifest import DataFile, TableFiles
 from tests.unit.adapters.iceberg_tables import EVENTS, ids_of, make_table, sqlite_catalog, stage
 
 MERGING = {

@@ -46,8 +46,8 @@ from pyiceberg.types import (
 
 from secor.adapters.iceberg.parquet_statistics import parquet_statistics, text_upper_bound
 from secor.parsing.parts import ROW
-from secor.tables.files.parquet import ParquetDataFormat
-from secor.tables.manifest import Statistics
+from secor.tables.staging.files.parquet import ParquetDataFormat
+from secor.tables.staging.manifest import Statistics
 
 WIDE = Context(prec=50)
 

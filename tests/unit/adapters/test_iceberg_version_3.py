@@ -20,8 +20,8 @@ from secor.tables.catalog import (
     TableCommit,
     require_format,
 )
-from secor.tables.manifest import Operation, TableFiles
-from secor.tables.merging import Merge, Merged
+from secor.tables.commit.merging import Merge, Merged
+from secor.tables.staging.manifest import Operation, TableFiles
 from tests.unit.adapters.iceberg_tables import sqlite_catalog
 
 EVENTS = "db.events"

@@ -17,9 +17,9 @@ from secor.batch.policy import Policy
 from secor.core.errors import OutcomeUnknown, SchemaLost, SecorError, Unavailable
 from secor.core.naming import parse_key
 from secor.core.ports import ObjectStore
-from secor.formats.typed.growth import Propose, changes, grow_schema
-from secor.formats.typed.new_columns import NOTHING
 from secor.parsing.offset_layout import OffsetBuckets
+from secor.schema.growth import Propose, changes, grow_schema
+from secor.schema.new_columns import NOTHING
 from tests.fakes.format import PlainFormat
 from tests.fakes.store import FakeStore
 

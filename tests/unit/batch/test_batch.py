@@ -20,9 +20,9 @@ from secor.core.model import DATA, Chunk, OffsetRange, Part, TopicPartition
 from secor.core.ports import Sink
 from secor.formats import make_format
 from secor.formats.text import TextFormat
-from secor.formats.typed.schema import RowSchema
 from secor.parsing.offset_layout import OffsetBuckets
 from secor.parsing.parts import NOWHERE, parts_of
+from secor.schema.schema import RowSchema
 from secor.wiring.parsers import pipeline_for
 from tests.fakes.clock import FakeClock
 from tests.fakes.format import PlainFormat, PlainWriter, chunk_of

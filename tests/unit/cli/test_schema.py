@@ -18,7 +18,7 @@ from secor.archive.kept_schemas import KeptSchema, KeptSchemas
 from secor.cli.schema import command
 from secor.core.errors import ConfigurationError
 from secor.core.model import Chunk, LogRange, TopicPartition
-from secor.formats.typed.schema import RowSchema
+from secor.schema.schema import RowSchema
 from secor.wiring import clients
 from tests.unit.parsing.parsing_cases import json_chunk
 

@@ -19,10 +19,10 @@ from secor.config.model import Config
 from secor.core.errors import AccessDenied
 from secor.core.model import TopicPartition
 from secor.tables.catalog import NewTable, TableCommit
-from secor.tables.group_record import GroupRecord
+from secor.tables.commit.group_record import GroupRecord
+from secor.tables.commit.vector import Vector
 from secor.tables.overview import TableOverview
-from secor.tables.staging import Staged
-from secor.tables.vector import Vector
+from secor.tables.staging.staged_manifests import Staged
 from secor.wiring import clients, table_coordination, table_group
 from secor.wiring.check_references import unusable_materials
 from tests.fakes.store import FakeStore

@@ -11,7 +11,7 @@ from secor.cli.table_moves import refuse_below_vectors, with_dropped_manifests
 from secor.core.errors import ConfigurationError
 from secor.core.model import Entry, Intent, OffsetRange, TopicPartition
 from secor.core.small_objects import put_bytes
-from secor.tables.manifest import manifest_key
+from secor.tables.staging.manifest import manifest_key
 from secor.wiring import table_catalogs as wiring
 from tests.fakes.store import FakeStore
 from tests.unit.tables.committing_world import CommittingWorld

@@ -9,7 +9,7 @@ import pytest
 
 from secor.cli.exit_codes import Exit
 from secor.core.errors import ConfigurationError
-from secor.tables.commit_result import Result
+from secor.tables.commit.commit_result import Result
 from tests.unit.cli.verifying_world import VerifyingWorld, with_wrong_bounds
 
 TABLE = {"table": "db.flights", "auto_create": True}

@@ -14,7 +14,7 @@ from secor.cli.tables_show import _through, _time
 from secor.config.load import validate
 from secor.config.model import Config
 from secor.core.model import LogRange, TopicPartition
-from secor.tables.plan_notes import PlanNotes
+from secor.tables.commit.plan_notes import PlanNotes
 from secor.wiring.clients import open_store
 from tests.fakes.ledger import LedgerServer
 from tests.unit.tables.worker_world import WorkerWorld

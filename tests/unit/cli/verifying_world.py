@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from secor.adapters.iceberg import appending
 from secor.cli import tables_repair, verify
 from secor.core.model import Chunk, Entry, LogRange, TopicPartition
-from secor.tables.manifest import Statistics
+from secor.tables.staging.manifest import Statistics
 from secor.wiring import clients, table_group
 from secor.wiring.table_group import TableGroup
 from tests.unit.tables.committing_world import CommittingWorld

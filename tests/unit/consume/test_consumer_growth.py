@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 from secor.archive.kept_schemas import GrowingPlans, KeptSchema, KeptSchemas
+from secor.arrow.nested_arrays import JSON
 from secor.batch.plan import OutputStream, TopicPlan
 from secor.batch.policy import Policy
 from secor.config.parser import Parser
 from secor.consume.partition_status import State
 from secor.core.errors import DiskFull, Unavailable
 from secor.core.model import QUARANTINE, Intent
-from secor.formats.typed.growth import Growth, Propose
-from secor.formats.typed.nested_arrays import JSON
+from secor.schema.growth import Growth, Propose
 from secor.wiring.parsers import pipeline_for
 from tests.fakes.format import PlainFormat
 from tests.fakes.ledger import LedgerServer

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from secor.formats.typed.decimals import as_decimal
-from secor.formats.typed.schema import RowSchema
+from secor.arrow.decimals import as_decimal
+from secor.schema.schema import RowSchema
 
 
 def digits(rng: random.Random, most: int) -> str:

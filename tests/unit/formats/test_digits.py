@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from secor.formats import make_format
-from secor.formats.typed.schema import RowSchema
 from secor.parsing.decoders.json import JsonDecoder
-from secor.tables.files.avro import AvroDataFormat
+from secor.schema.schema import RowSchema
+from secor.tables.staging.files.avro import AvroDataFormat
 from tests.unit.formats.typed_rows import messages, with_rows
 
 D10 = pa.decimal128(38, 10)

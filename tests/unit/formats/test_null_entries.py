@@ -21,10 +21,10 @@ from secor.config.parser import Parser
 from secor.core.model import DATA, QUARANTINE
 from secor.core.ports import LogFormat
 from secor.formats import make_format
-from secor.formats.typed.schema import RowSchema
 from secor.parsing.decoders.columns import keep_nulls
 from secor.parsing.decoders.json import JsonDecoder
 from secor.parsing.pipeline import Pipeline
+from secor.schema.schema import RowSchema
 from secor.wiring.parsers import pipeline_for
 from tests.unit.formats.typed_rows import read, written
 from tests.unit.parsing.parsing_cases import chunk_of, reasons

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from secor.formats import make_format
-from secor.formats.typed.schema import RowSchema
+from secor.schema.schema import RowSchema
 from tests.unit.formats.typed_rows import decoded
 
 INNER: list[dict[str, Any]] = [

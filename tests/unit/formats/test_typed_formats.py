@@ -21,10 +21,10 @@ from secor.core.errors import ConfigurationError, CorruptFile, RecordRefused
 from secor.core.model import SCHEMA
 from secor.core.ports import LogFormat
 from secor.formats import format_of_key, make_format
-from secor.formats.typed.growth import grow_schema
-from secor.formats.typed.inference import observe
-from secor.formats.typed.new_columns import NOTHING
-from secor.formats.typed.schema import RowSchema
+from secor.schema.growth import grow_schema
+from secor.schema.inference import observe
+from secor.schema.new_columns import NOTHING
+from secor.schema.schema import RowSchema
 from tests.unit.formats.typed_rows import (
     FIRST_TIMESTAMP,
     HEADERS,

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secor.archive.kept_schemas import KeptSchema
-from secor.formats.typed.growth import (
+from secor.arrow.nested_arrays import JSON
+from secor.schema.growth import (
     DEEPEST,
     LONGEST_NAME,
     MOST_FIELDS,
@@ -23,10 +24,9 @@ from secor.formats.typed.growth import (
     field_count,
     grow_schema,
 )
-from secor.formats.typed.inference import observe
-from secor.formats.typed.nested_arrays import JSON
-from secor.formats.typed.new_columns import NOTHING
-from secor.formats.typed.schema import RowSchema
+from secor.schema.inference import observe
+from secor.schema.new_columns import NOTHING
+from secor.schema.schema import RowSchema
 from tests.unit.formats.typed_rows import decoded, wild_messages
 
 STEADY = settings(deadline=None, max_examples=15, derandomize=True)

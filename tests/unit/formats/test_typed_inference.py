@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from secor.arrow.nested_arrays import JSON, children
+from secor.arrow.to_python import json_texts
 from secor.core.errors import ConfigurationError
-from secor.formats.typed import dominance, new_columns
-from secor.formats.typed.fitting import fit_array
-from secor.formats.typed.inference import MAX_FIELDS, final, observe, typed, widen
-from secor.formats.typed.nested_arrays import JSON, children
-from secor.formats.typed.schema import RowSchema
-from secor.formats.typed.to_python import json_texts
+from secor.schema import dominance, new_columns
+from secor.schema.fitting import fit_array
+from secor.schema.inference import MAX_FIELDS, final, observe, typed, widen
+from secor.schema.schema import RowSchema
 
 MARK = {b"secor.encoding": b"json"}
 

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from secor.arrow.nested_arrays import children, rebuild
+from secor.arrow.scalar_casts import TypeRules
+from secor.arrow.to_python import plain, write_out
 from secor.core.variant_json import is_mixed
-from secor.formats.typed.extra_fields import find_undeclared
-from secor.formats.typed.fitting import MisfitError, fit_field
-from secor.formats.typed.nested_arrays import children, rebuild
-from secor.formats.typed.scalar_casts import TypeRules
-from secor.formats.typed.schema import RowSchema
-from secor.formats.typed.to_python import plain, write_out
+from secor.schema.extra_fields import find_undeclared
+from secor.schema.fitting import MisfitError, fit_field
+from secor.schema.schema import RowSchema
 from tests.unit.formats.typed_rows import decoded, wild_messages
 
 STEADY = settings(deadline=None, max_examples=50, derandomize=True)

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secor.archive.kept_schemas import KeptSchema
+from secor.arrow.nested_arrays import entries
 from secor.config.parser import Parser
 from secor.core.errors import SchemaGrew
 from secor.core.model import DATA
-from secor.formats.typed.growth import Growth
-from secor.formats.typed.inference import MAX_FIELDS
-from secor.formats.typed.nested_arrays import entries
-from secor.formats.typed.schema import RowSchema
 from secor.parsing.pipeline import Pipeline
+from secor.schema.growth import Growth
+from secor.schema.inference import MAX_FIELDS
+from secor.schema.schema import RowSchema
 from secor.wiring.parsers import pipeline_for
 from tests.unit.formats.test_typed_misfits import shown
 from tests.unit.parsing.neighbours import agree as agree_in

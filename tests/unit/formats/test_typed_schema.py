@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from secor.core.errors import ConfigurationError
-from secor.formats.typed.schema import RowSchema
+from secor.schema.schema import RowSchema
 
 MARK = {b"secor.encoding": b"json"}
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from secor.core.model import SCHEMA
 from secor.core.ports import LogFormat
-from secor.formats.typed.schema import RowSchema
 from secor.parsing.decoders.json import JsonDecoder
+from secor.schema.schema import RowSchema
 
 FIRST_TIMESTAMP = 1_700_000_000_000
 HEADERS = [{"key": "h", "value": b"v"}, {"key": "h", "value": None}]

@@ -11,11 +11,11 @@ import pytest
 
 from secor.core.errors import ConfigurationError, NotFound, Unavailable
 from secor.core.variant_json import MIXED
-from secor.formats.typed.inference import observe
 from secor.parsing.decoders.avro import AvroDecoder
 from secor.parsing.decoders.columns import MAX_DEPTH
 from secor.parsing.fields import field_at, texts
 from secor.parsing.registry import RegisteredSchema, SchemaId, SchemaRegistry
+from secor.schema.inference import observe
 from tests.unit.parsing.decoder_cases import batch, decode, reason, rows, survives
 
 USER = {"type": "record", "name": "User", "fields": [{"name": "country", "type": "string"}]}

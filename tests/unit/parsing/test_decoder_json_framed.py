@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from secor.core.errors import ConfigurationError
-from secor.formats.typed.schema import RowSchema
 from secor.parsing.decoders import make_decoder
 from secor.parsing.rows import Decoder, DividingDecoder
+from secor.schema.schema import RowSchema
 from tests.fakes.confluent import IN_HEADERS, Confluent
 from tests.fakes.registry import Registry, running_registry
 from tests.unit.parsing.decoder_cases import batch, decode, reason, rows, survives

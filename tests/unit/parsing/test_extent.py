@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from secor.config.parser import Parser
-from secor.formats.typed.schema import RowSchema
 from secor.parsing.decoders import extent
 from secor.parsing.decoders.extent import CELLS_PER_BYTE, FREE_CELLS, MOST_COLUMNS, TOO_SPARSE
 from secor.parsing.decoders.json import JsonDecoder
 from secor.parsing.decoders.messagepack import MessagePackDecoder
 from secor.parsing.rows import Decoded, DividingDecoder, Rows
+from secor.schema.schema import RowSchema
 from secor.wiring.parsers import pipeline_for
 from tests.unit.parsing.decoder_cases import batch
 from tests.unit.parsing.neighbours import agree, lines

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from secor.archive.kept_schemas import KeptSchema
 from secor.config.parser import Parser
 from secor.core.errors import SchemaGrew
-from secor.formats.typed.growth import Growth
-from secor.formats.typed.schema import RowSchema
 from secor.parsing.pipeline import Pipeline
+from secor.schema.growth import Growth
+from secor.schema.schema import RowSchema
 from secor.wiring.parsers import pipeline_for
 from tests.fakes.registry import running_registry
 from tests.unit.parsing import neighbours

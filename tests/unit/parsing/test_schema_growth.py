@@ -11,9 +11,9 @@ import pytest
 from secor.config.parser import Parser
 from secor.core.errors import SchemaGrew
 from secor.core.model import Chunk
-from secor.formats.typed.growth import Growth
-from secor.formats.typed.schema import RowSchema
 from secor.parsing import pipeline
+from secor.schema.growth import Growth
+from secor.schema.schema import RowSchema
 from secor.wiring.parsers import pipeline_for
 from tests.unit.parsing.parsing_cases import json_chunk
 

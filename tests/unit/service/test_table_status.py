@@ -19,7 +19,7 @@ from secor.service.status.board import Board
 from secor.service.status.page import page
 from secor.service.status.picture import picture
 from secor.service.status.table_board import TableBoard
-from secor.tables.commit_result import Result, TableResult
+from secor.tables.commit.commit_result import Result, TableResult
 from secor.tables.control import Event, Kind
 from secor.tables.cycle import Cycle, State
 from secor.tables.observer import Backlog

@@ -5,9 +5,9 @@ from secor.core.errors import TableStopped, Unavailable
 from secor.core.model import TopicPartition
 from secor.service.metrics import Metrics
 from secor.service.monitoring.table_telemetry import TableTelemetry
-from secor.tables.commit_result import Result, TableResult
+from secor.tables.commit.commit_result import Result, TableResult
+from secor.tables.commit.refused_files import FileState, RefusedFile
 from secor.tables.observer import Backlog
-from secor.tables.refused_files import FileState, RefusedFile
 from tests.fakes.clock import FakeClock
 
 STOPPED = TableResult("db.t", Result.STOPPED, error=TableStopped("db.t: is gone", "gone"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from secor.core.errors import Unavailable
 from secor.spark.last_of_keys import ChangeOrder
-from secor.tables.staged_rows import staged_schema
+from secor.tables.rows.staged_rows import staged_schema
 
 COLUMNS = pa.schema(
     [pa.field("id", pa.int64()), pa.field("text", pa.string()), pa.field("rank", pa.float64())]

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from secor.spark.last_of_keys import ChangeOrder
 from secor.spark.rows_of_driver import GROUP_ROWS, DriverRows, fill_rows, keep_rows
 from secor.spark.staged_frame import _masks
-from secor.tables.row_changes import DELETE, UPSERT
-from secor.tables.staged_rows import staged_schema
+from secor.tables.rows.row_changes import DELETE, UPSERT
+from secor.tables.rows.staged_rows import staged_schema
 from tests.unit.spark.test_last_of_keys import COLUMNS, batch
 
 ROW = pa.struct(list(COLUMNS))

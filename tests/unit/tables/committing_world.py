@@ -7,12 +7,12 @@ import random
 import pyarrow as pa
 
 from secor.core.model import TopicPartition
-from secor.tables.commit_history import CommitHistory
-from secor.tables.commit_result import CommitRequest, Result, TableResult
-from secor.tables.settle import Settling
-from secor.tables.staging import Staged, Staging
-from secor.tables.table_commit import TableCommitter
-from secor.tables.verification import COLUMNS, Routed, beyond, compare, offsets_of, repeated
+from secor.tables.commit.commit_history import CommitHistory
+from secor.tables.commit.commit_result import CommitRequest, Result, TableResult
+from secor.tables.commit.table_commit import TableCommitter
+from secor.tables.repair.settle import Settling
+from secor.tables.staging.staged_manifests import Staged, Staging
+from secor.tables.verify.verification import COLUMNS, Routed, beyond, compare, offsets_of, repeated
 from tests.unit.tables.worker_world import WorkerWorld
 
 FLIGHTS = TopicPartition("flights", 0)

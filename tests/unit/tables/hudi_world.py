@@ -14,13 +14,13 @@ from secor.adapters.hudi.definitions import Definitions
 from secor.core.model import TopicPartition
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import NewTable
-from secor.tables.commit_history import CommitHistory
-from secor.tables.commit_result import CommitRequest, TableResult
-from secor.tables.manifest import DataFile, Manifest, TableFiles
-from secor.tables.selection import EVERY_OPERATION
-from secor.tables.settle import Settling
-from secor.tables.staging import Staged, Staging
-from secor.tables.table_commit import TableCommitter
+from secor.tables.commit.commit_history import CommitHistory
+from secor.tables.commit.commit_result import CommitRequest, TableResult
+from secor.tables.commit.selection import EVERY_OPERATION
+from secor.tables.commit.table_commit import TableCommitter
+from secor.tables.repair.settle import Settling
+from secor.tables.staging.manifest import DataFile, Manifest, TableFiles
+from secor.tables.staging.staged_manifests import Staged, Staging
 from tests.fakes.clock import FakeClock
 from tests.fakes.hudi import FakeHudi, nothing, reader_of
 from tests.fakes.store import FakeStore

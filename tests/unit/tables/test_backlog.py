@@ -1,8 +1,8 @@
 import pytest
 
 from secor.core.errors import TableStopped
-from secor.tables.backlog import backlog, backlog_by_table
-from secor.tables.commit_result import Result, TableResult
+from secor.tables.commit.backlog import backlog, backlog_by_table
+from secor.tables.commit.commit_result import Result, TableResult
 from secor.tables.observer import Backlog
 from tests.unit.tables.world import CLICKS, EVENTS, OTHER, TableWorld
 

@@ -14,7 +14,7 @@ from pyiceberg.types import LongType
 
 from secor.batch.policy import Reason
 from secor.core.errors import TableStopped, TableUnusable
-from secor.tables.commit_result import Result
+from secor.tables.commit.commit_result import Result
 from secor.tables.overview import look_at, tables_of_group
 from tests.unit.tables.committing_world import EVENTS, FLIGHTS, CommittingWorld
 from tests.unit.tables.worker_world import WorkerWorld, chunk_of

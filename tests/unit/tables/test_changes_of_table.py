@@ -14,9 +14,9 @@ import pytest
 from pyspark import cloudpickle
 
 from secor.core.model import Chunk, OffsetRange, TopicPartition
-from secor.tables.changes_of_table import UNFIT
-from secor.tables.manifest import Manifest
-from secor.tables.unavailable_values import DEBEZIUM_DEFAULT
+from secor.tables.rows.unavailable_values import DEBEZIUM_DEFAULT
+from secor.tables.staging.changes_of_table import UNFIT
+from secor.tables.staging.manifest import Manifest
 from secor.wiring.table_changes import LogChanges, appends_to, parts_of_log, sendable
 from tests.unit.tables.test_worker_changes import DEBEZIUM, UPSERT, staged, world_of
 from tests.unit.tables.worker_world import Keyed, WorkerWorld, chunk_of

@@ -11,7 +11,7 @@ import pytest
 from secor.cli.tables_explain import Refusals
 from secor.core.model import TopicPartition
 from secor.tables.catalog import Table
-from secor.tables.column_origins import (
+from secor.tables.commit.column_origins import (
     MOST_BYTES,
     SchemaStep,
     origins_of,
@@ -20,7 +20,7 @@ from secor.tables.column_origins import (
     steps_of,
     type_name,
 )
-from secor.tables.needs import ColumnNotes
+from secor.tables.rows.needs import ColumnNotes
 from tests.unit.tables.worker_world import WorkerWorld
 
 FLIGHTS = {"table": "db.flights", "auto_create": True, "evolve": True}

@@ -6,11 +6,11 @@ import pytest
 
 from secor.core.errors import Unavailable
 from secor.core.model import Entry, StoredObject, TopicPartition
-from secor.tables.commit_result import Result, TableResult
+from secor.tables.commit.commit_result import Result, TableResult
 from secor.tables.control import Answer, Event, Kind
 from secor.tables.cycle import State, Timing
-from secor.tables.manifest import Manifest, ReplayOf
-from secor.tables.staging import Staging
+from secor.tables.staging.manifest import Manifest, ReplayOf
+from secor.tables.staging.staged_manifests import Staging
 from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, GROUP, OTHER, PREFIX, TableWorld
 
 ASKING = Timing(interval=10.0, timeout=4.0)

@@ -15,11 +15,11 @@ from secor.core.ports import LogFormat, Sink
 from secor.formats.typed.avro import AvroFormat
 from secor.formats.typed.orc import OrcFormat
 from secor.formats.typed.parquet import TypedParquetFormat
-from secor.formats.typed.schema import RowSchema
 from secor.parsing.parts import ROW
-from secor.tables.files.orc import OrcDataFormat
-from secor.tables.files.parquet import ParquetDataFormat
-from secor.tables.manifest import Statistics
+from secor.schema.schema import RowSchema
+from secor.tables.staging.files.orc import OrcDataFormat
+from secor.tables.staging.files.parquet import ParquetDataFormat
+from secor.tables.staging.manifest import Statistics
 
 COLUMNS = pa.schema([pa.field(name, pa.int64()) for name in "abcd"])
 

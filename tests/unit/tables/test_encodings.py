@@ -16,8 +16,8 @@ import pytest
 
 from secor.core.variant_json import MIXED
 from secor.tables.catalog import NewTable
-from secor.tables.encodings import Encodings
-from secor.tables.value_forms import ValueForms
+from secor.tables.rows.encodings import Encodings
+from secor.tables.rows.value_forms import ValueForms
 from tests.unit.tables.test_worker_changes import ALONE, operations
 from tests.unit.tables.worker_world import Keyed, WorkerWorld
 

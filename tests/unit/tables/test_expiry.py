@@ -6,7 +6,7 @@ from crc32c import crc32c
 
 from secor.core.model import OffsetRange
 from secor.core.object_info import ObjectInfo
-from secor.tables.expiry import (
+from secor.tables.commit.expiry import (
     Expired,
     Known,
     expired_changes,
@@ -15,8 +15,8 @@ from secor.tables.expiry import (
     expired_plans,
     orphans,
 )
-from secor.tables.plan_notes import PlanNotes
-from secor.tables.selection import EVERY_OPERATION
+from secor.tables.commit.plan_notes import PlanNotes
+from secor.tables.commit.selection import EVERY_OPERATION
 from tests.unit.tables.world import CLICKS, EVENTS, OTHER, PREFIX, TableWorld
 
 NOW = 2_000_000_000.0

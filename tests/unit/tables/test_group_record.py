@@ -3,8 +3,14 @@ from dataclasses import replace
 import pytest
 
 from secor.core.errors import CorruptFile
-from secor.tables.group_record import GroupRecord, LastCommit, Lineage, lineage, property_name
-from secor.tables.vector import TopicOffsets, Vector
+from secor.tables.commit.group_record import (
+    GroupRecord,
+    LastCommit,
+    Lineage,
+    lineage,
+    property_name,
+)
+from secor.tables.commit.vector import TopicOffsets, Vector
 from tests.fakes.table_catalog import FakeTable
 from tests.unit.tables.world import GROUP
 

@@ -15,7 +15,7 @@ from secor.adapters.hudi.timeline import extra_metadata, instants_of_rollback
 from secor.core.errors import ConfigurationError, CorruptFile, Refused, TableStopped, Unavailable
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import TableCommit
-from secor.tables.commit_result import Result, TableResult
+from secor.tables.commit.commit_result import Result, TableResult
 from secor.tables.hudi import BACKUPS
 from tests.fakes.hudi import (
     MAKES,

@@ -11,7 +11,7 @@ import pytest
 from secor.adapters.iceberg.catalog import IcebergTables
 from secor.core.errors import AlreadyExists, ConfigurationError, NotFound, Refused
 from secor.tables.catalog import AddColumn, NewTable
-from secor.tables.commit_result import Result
+from secor.tables.commit.commit_result import Result
 from secor.tables.hudi import BUCKETS, INSERT_KEY, HudiSettings, settings_of_table
 from tests.fakes.store import FakeStore
 from tests.unit.tables.hudi_world import COLUMNS, LOCATION, TABLE, HudiWorld, definitions

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from secor.config.tables import Rows
-from secor.formats.typed.growth import KEPT, grow_schema
-from secor.formats.typed.new_columns import ANY_TEXT, NOTHING, Numbers, seen_together
-from secor.formats.typed.schema import RowSchema
 from secor.parsing.decoders.json import JsonDecoder
-from secor.tables.schema_changes import columns_of
+from secor.schema.growth import KEPT, grow_schema
+from secor.schema.new_columns import ANY_TEXT, NOTHING, Numbers, seen_together
+from secor.schema.schema import RowSchema
+from secor.tables.rows.schema_changes import columns_of
 from tests.unit.formats.typed_rows import messages
 from tests.unit.tables.worker_world import WorkerWorld
 

@@ -8,8 +8,8 @@ from secor.core.errors import ConfigurationError, LedgerLost
 from secor.core.model import OffsetRange
 from secor.core.small_objects import put_bytes
 from secor.formats import make_format
-from secor.tables.entry_recovery import plan_table_recovery
-from secor.tables.lost_entries import FirstEntryGuard, Proof, ProofReader, quarantined_after
+from secor.tables.repair.entry_recovery import plan_table_recovery
+from secor.tables.repair.lost_entries import FirstEntryGuard, Proof, ProofReader, quarantined_after
 from tests.fakes.archive import Shelf, messages
 from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, GROUP, PREFIX, TableWorld
 

@@ -2,7 +2,7 @@ import pytest
 
 from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, TopicPartition
-from secor.tables.manifest import (
+from secor.tables.staging.manifest import (
     DataFile,
     Manifest,
     Statistics,

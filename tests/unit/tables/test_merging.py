@@ -8,13 +8,13 @@ import pytest
 
 from secor.core.errors import TableStopped, Unavailable
 from secor.tables.catalog import STAGED_WRITES, CommitResult, Outcome
-from secor.tables.commit_result import Result
-from secor.tables.expiry import Known, expired_commits
-from secor.tables.group_record import SUMMARY_COMMIT, SUMMARY_PART, Lineage, lineage
-from secor.tables.manifest import Manifest
-from secor.tables.merging import STAGED_AS, Merge
-from secor.tables.selection import EVERY_OPERATION
-from secor.tables.settle import Settling
+from secor.tables.commit.commit_result import Result
+from secor.tables.commit.expiry import Known, expired_commits
+from secor.tables.commit.group_record import SUMMARY_COMMIT, SUMMARY_PART, Lineage, lineage
+from secor.tables.commit.merging import STAGED_AS, Merge
+from secor.tables.commit.selection import EVERY_OPERATION
+from secor.tables.repair.settle import Settling
+from secor.tables.staging.manifest import Manifest
 from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, OTHER, TableWorld
 
 

@@ -17,12 +17,12 @@ from secor.archive.quarantine.listing import messages, quarantined
 from secor.archive.quarantine.replay import Replayed
 from secor.core.model import Entry, TopicPartition
 from secor.tables.catalog import NewTable
-from secor.tables.commit_history import CommitHistory
-from secor.tables.commit_result import CommitRequest, Result, TableResult
-from secor.tables.group_record import GroupRecord
-from secor.tables.quarantine_replay import TableReplay
-from secor.tables.staging import Staging
-from secor.tables.table_commit import TableCommitter
+from secor.tables.commit.commit_history import CommitHistory
+from secor.tables.commit.commit_result import CommitRequest, Result, TableResult
+from secor.tables.commit.group_record import GroupRecord
+from secor.tables.commit.table_commit import TableCommitter
+from secor.tables.repair.quarantine_replay import TableReplay
+from secor.tables.staging.staged_manifests import Staging
 from tests.fakes.archive import OperatorLedger
 from tests.unit.tables.worker_world import WorkerWorld
 

@@ -17,15 +17,15 @@ from secor.archive.quarantine.replay import Replayed
 from secor.core.errors import ConfigurationError, TableStopped
 from secor.core.model import Chunk, Entry, LogRange, TopicPartition
 from secor.core.small_objects import put_bytes
-from secor.tables.commit_result import Result, TableResult
-from secor.tables.file_messages import FileMessages
-from secor.tables.manifest import Manifest
+from secor.tables.commit.commit_result import Result, TableResult
+from secor.tables.commit.refused_files import MOST_REFUSED, FileState, RefusedFile
 from secor.tables.overview import look_at
-from secor.tables.quarantine_replay import TableReplay
-from secor.tables.refused_files import MOST_REFUSED, FileState, RefusedFile
-from secor.tables.set_aside import FileDecisions, SetAside, SetAsideResult, find_staged_file
-from secor.tables.settle import Settling
-from secor.tables.verification import Routed, compare
+from secor.tables.repair.quarantine_replay import TableReplay
+from secor.tables.repair.set_aside import FileDecisions, SetAside, SetAsideResult, find_staged_file
+from secor.tables.repair.settle import Settling
+from secor.tables.staging.file_messages import FileMessages
+from secor.tables.staging.manifest import Manifest
+from secor.tables.verify.verification import Routed, compare
 from tests.fakes.archive import OperatorLedger
 from tests.unit.tables.committing_world import EVENTS, FLIGHTS, CommittingWorld
 from tests.unit.tables.worker_world import WorkerWorld, chunk_of

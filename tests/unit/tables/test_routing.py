@@ -21,7 +21,7 @@ from secor.core.model import Chunk, TopicPartition
 from secor.core.text import escaped_name, unescaped_name
 from secor.parsing.placement import Lost, Work
 from secor.parsing.rows import Decoded
-from secor.tables.routing import Route, TableSettings, route_rows
+from secor.tables.rows.routing import Route, TableSettings, route_rows
 from tests.fakes.archive import messages
 
 IN_NAMESPACE = Route((("db.", "fields.t"),))

@@ -5,9 +5,9 @@ import pytest
 
 from secor.core.errors import TableStopped
 from secor.core.model import TopicPartition
-from secor.tables.group_record import GroupRecord
-from secor.tables.selection import Selection, select
-from secor.tables.vector import TopicOffsets, Vector
+from secor.tables.commit.group_record import GroupRecord
+from secor.tables.commit.selection import Selection, select
+from secor.tables.commit.vector import TopicOffsets, Vector
 from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, OTHER, TableWorld
 
 
@@ -143,7 +143,7 @@ def test_a_manifest_that_is_too_large_to_be_one_is_not_read_and_stops_its_partit
     world: TableWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = world.stage(world.manifest(0, 5))
-    monkeypatch.setattr("secor.tables.staging.LARGEST_MANIFEST", 100)
+    monkeypatch.setattr("secor.tables.staging.staged_manifests.LARGEST_MANIFEST", 100)
     world.store.before = lambda call, _: pytest.fail("read") if call == "open" else None
     chosen = choose(world)
     assert chosen.empty

@@ -5,9 +5,9 @@ import pytest
 from secor.core.errors import ConfigurationError, TableStopped, Unavailable
 from secor.core.model import TopicPartition
 from secor.tables.catalog import CommitResult, Outcome
-from secor.tables.commit_result import Result
-from secor.tables.settle import Settling
-from secor.tables.table_commit import ATTEMPTS
+from secor.tables.commit.commit_result import Result
+from secor.tables.commit.table_commit import ATTEMPTS
+from secor.tables.repair.settle import Settling
 from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, GROUP, OTHER, TableWorld
 
 UNKNOWN = CommitResult(Outcome.UNKNOWN, why="no answer")

@@ -14,7 +14,7 @@ import pytest
 
 from secor.core.variant_json import MIXED
 from secor.tables.catalog import NewTable
-from secor.tables.unavailable_values import DEBEZIUM_DEFAULT, Placeholder, hide_unavailable
+from secor.tables.rows.unavailable_values import DEBEZIUM_DEFAULT, Placeholder, hide_unavailable
 from tests.unit.tables.test_worker_changes import DEBEZIUM, UPSERT, envelope, staged, world_of
 from tests.unit.tables.worker_world import WorkerWorld
 

@@ -13,7 +13,7 @@ import pytest
 
 from secor.config.load import validate
 from secor.tables.catalog import NewTable
-from secor.tables.units import with_unit
+from secor.tables.rows.units import with_unit
 from tests.unit.tables.test_worker_changes import operations, world_of
 from tests.unit.tables.worker_world import Keyed, WorkerWorld
 

@@ -12,7 +12,7 @@ from secor.config.load import validate
 from secor.config.model import S3, Store
 from secor.core.errors import ConfigurationError
 from secor.core.ports import ObjectStore
-from secor.tables.uri_store import UriStore
+from secor.tables.staging.uri_store import UriStore
 from secor.wiring import table_catalogs, table_storage
 from tests.fakes.store import FakeStore
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from secor.config.table_routes import TableRoute
-from secor.formats.typed.inference import observe
 from secor.parsing.decoders.json import JsonDecoder
+from secor.schema.inference import observe
 from secor.tables.catalog import NewTable
-from secor.tables.schema_changes import storable
+from secor.tables.rows.schema_changes import storable
 from secor.wiring.tables import route_of
 from tests.unit.tables.test_worker_changes import ALONE, staged
 from tests.unit.tables.worker_world import WorkerWorld

@@ -2,7 +2,7 @@ import pytest
 
 from secor.core.errors import CorruptFile
 from secor.core.model import TopicPartition
-from secor.tables.vector import TopicOffsets, Vector
+from secor.tables.commit.vector import TopicOffsets, Vector
 
 CLICKS = TopicPartition("clicks", 0)
 VECTOR = Vector({"c": {"clicks": TopicOffsets("id", {0: 5, 10: 7})}})

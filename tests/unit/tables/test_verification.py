@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 
 from secor.core.model import TopicPartition
-from secor.tables.verification import Offsets, Routed, beyond, compare, offsets_of, repeated
+from secor.tables.verify.verification import Offsets, Routed, beyond, compare, offsets_of, repeated
 from secor.wiring.tables import routing_parser
 from tests.unit.tables.worker_world import WorkerWorld, chunk_of
 from tests.unit.tables.world import CLICKS, OTHER

@@ -22,8 +22,8 @@ from pyiceberg.types import DoubleType, NestedField
 
 from secor.core.errors import TableUnusable, Unavailable
 from secor.tables.catalog import FIELD_ID, NewTable
-from secor.tables.manifest import Manifest
-from secor.tables.plan_notes import PlanNotes
+from secor.tables.commit.plan_notes import PlanNotes
+from secor.tables.staging.manifest import Manifest
 from tests.unit.adapters.test_iceberg_catalog import EVERY_TYPE
 from tests.unit.tables.worker_world import TIMESTAMP, WorkerWorld
 

@@ -19,7 +19,7 @@ from secor.batch.policy import Reason
 from secor.core.errors import SchemaGrew, TableUnusable
 from secor.core.model import TopicPartition
 from secor.tables.catalog import FIELD_ID, STAGED_WRITES, NewTable
-from secor.tables.manifest import Manifest
+from secor.tables.staging.manifest import Manifest
 from tests.unit.adapters.test_iceberg_catalog import EVERY_TYPE
 from tests.unit.tables.test_worker import AS_READ, EVERYTHING
 from tests.unit.tables.worker_world import PARTITION, TIMESTAMP, Keyed, WorkerWorld, chunk_of

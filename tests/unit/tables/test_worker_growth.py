@@ -15,8 +15,8 @@ import pytest
 from secor.core.errors import ConfigurationError, TableUnusable
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import AddColumn, NewTable, SchemaChange, Table
-from secor.tables.plan_notes import PlanNotes
-from secor.tables.table_updates import ASK_AGAIN
+from secor.tables.commit.plan_notes import PlanNotes
+from secor.tables.commit.table_updates import ASK_AGAIN
 from tests.unit.tables.worker_world import WorkerWorld
 
 FLIGHTS = {"table": "db.flights", "auto_create": True, "evolve": True}

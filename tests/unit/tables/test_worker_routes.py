@@ -14,8 +14,9 @@ from structlog.testing import capture_logs
 
 from secor.batch.workspace import Workspace
 from secor.core.errors import AlreadyExists, TableUnusable
-from secor.tables import distribution, topic_tables
 from secor.tables.catalog import NewTable
+from secor.tables.commit import topic_tables
+from secor.tables.staging import distribution
 from tests.unit.tables.worker_world import WorkerWorld
 
 MADE = {"auto_create": True, "evolve": True}

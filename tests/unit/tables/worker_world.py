@@ -23,8 +23,8 @@ from secor.core.model import QUARANTINE, SCHEMA, Chunk, TopicPartition
 from secor.formats import make_format
 from secor.parsing.parts import release_part
 from secor.tables.catalog import TableCommit
-from secor.tables.manifest import Manifest
-from secor.tables.plan_notes import PlanNotes
+from secor.tables.commit.plan_notes import PlanNotes
+from secor.tables.staging.manifest import Manifest
 from secor.wiring.table_storage import store_of_tables
 from secor.wiring.tables import TablePlans
 from tests.fakes.clock import FakeClock

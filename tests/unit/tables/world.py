@@ -11,17 +11,17 @@ from typing import Any
 from secor.core.errors import SecorError
 from secor.core.model import Entry, TopicPartition
 from secor.core.small_objects import put_bytes
-from secor.tables.commit_history import CommitHistory
-from secor.tables.commit_result import CommitRequest, TableResult
+from secor.tables.commit.commit_history import CommitHistory
+from secor.tables.commit.commit_result import CommitRequest, TableResult
+from secor.tables.commit.cycle_commit import CycleCommit
+from secor.tables.commit.group_record import GroupRecord
+from secor.tables.commit.table_commit import TableCommitter
 from secor.tables.control import Event
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
-from secor.tables.cycle_commit import CycleCommit
-from secor.tables.group_record import GroupRecord
-from secor.tables.manifest import DataFile, Manifest, TableFiles
 from secor.tables.observer import Backlog, TableObserver
-from secor.tables.staging import Staged, Staging
-from secor.tables.table_commit import TableCommitter
+from secor.tables.staging.manifest import DataFile, Manifest, TableFiles
+from secor.tables.staging.staged_manifests import Staged, Staging
 from tests.fakes.archive import OperatorLedger
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import FakeStore

@@ -44,7 +44,7 @@ def loaded(modules: str) -> set[str]:
 @pytest.mark.parametrize(
     ("modules", "unwanted"),
     [
-        (DAEMON, ("secor.tables.table_commit", "secor.wiring.tables")),
+        (DAEMON, ("secor.tables.commit.table_commit", "secor.wiring.tables")),
         (DAEMON, ("secor.archive.kept_schemas", "secor.parsing.decoders.json")),
         (DAEMON, ("boto3", "s3transfer", "pyiceberg", "msgspec")),
         (DAEMON, ("secor.config.reference",)),

@@ -1,0 +1,70 @@
+"""Rebuilds the ledger entry of a table group's topic partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from secor.archive.objects import Archive
+from secor.archive.repair.recover_ledger import Recovery, intent_of
+from secor.archive.repair.stored_ranges import Extent, extents_of
+from secor.core.errors import ConfigurationError
+from secor.tables.repair.lost_entries import Proof, quarantined_after
+
+
+def plan_table_recovery(
+    proof: Proof,
+    archive: Archive,
+    *,
+    generation: int,
+    log_end: int,
+    owner: str,
+    at: float,
+) -> Recovery | None:
+    """Return the entry to make; None where nothing is there.
+
+    ``archive`` has what is in quarantine; ``owner`` and ``at`` (seconds since the epoch) are of
+    the intent by which the service completes the last batch there.  Raises
+    ``ConfigurationError`` where what is there contradicts itself, or the log.
+    """
+    topic_partition = proof.topic_partition
+    extents = _of_topic(extents_of(archive, topic_partition), generation, proof.topic_id)
+    reached = proof.reached[0] if proof.reached is not None else 0
+    unknown = [it.archived for it in extents if it.archived.info is None and it.reaches(reached)]
+    if unknown:
+        raise ConfigurationError(
+            f"{topic_partition}: {unknown[0].fault or unknown[0].key}: nothing tells which messages"
+            " it holds; delete it if it is none of this group's, or set the offset with"
+            " 'secor offsets set'"
+        )
+    batches = [it.archived.info.batch for it in extents if it.archived.info is not None]
+    proven = quarantined_after(proof, batches)
+    if proven is None:
+        return None
+    committed, open_batch = proven
+    end = committed if open_batch is None else open_batch.end
+    if end > log_end:
+        raise ConfigurationError(
+            f"{topic_partition}: there are messages up to {end}, and the log ends at {log_end}: it"
+            " has lost messages; set the offset with 'secor offsets set'"
+        )
+    if open_batch is None:
+        said_by = proof.reached[1] if proof.reached is not None else ""
+        return Recovery(topic_partition, committed, proof.topic_id, remarks=(f"as {said_by} says",))
+    of_last = [it for it in extents if it.archived.info and it.archived.info.batch == open_batch]
+    intent = intent_of(archive, topic_partition, open_batch, of_last, owner, at)
+    remark = f"of the last batch {open_batch} only quarantine tells: the service completes it"
+    return Recovery(topic_partition, committed, proof.topic_id, intent, (remark,))
+
+
+def _of_topic(extents: Sequence[Extent], generation: int, topic_id: str | None) -> list[Extent]:
+    """Leave out other generations, and what a topic of this name had that was deleted since."""
+    return [
+        it
+        for it in extents
+        if it.archived.name.generation == generation
+        and (
+            it.archived.info is None
+            or topic_id is None
+            or it.archived.info.topic_id in (None, topic_id)
+        )
+    ]

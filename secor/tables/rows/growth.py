@@ -1,0 +1,168 @@
+"""Finds the rows for which a table's schema must grow, before any of them is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from secor.arrow.nested_arrays import is_list
+from secor.core.model import TopicPartition
+from secor.schema.dominance import show_path
+from secor.schema.inference import observe
+from secor.schema.new_columns import Numbers, Seen, is_new, seen_together, show_kinds
+from secor.schema.observed_types import first_that_adds, groups
+from secor.tables.catalog import AddColumn, SchemaChange
+from secor.tables.rows.column_names import is_uuid
+from secor.tables.rows.needs import ColumnNotes
+from secor.tables.rows.schema_changes import apply, as_declared, changes_for, still_needed, storable
+from secor.tables.rows.table_rows import Fitted, TableRows
+
+_NOTHING: pa.StructType = pa.struct([])
+
+
+def first_change(
+    table: TableRows,
+    declined: frozenset[SchemaChange],
+    rows: pa.StructArray,
+    fitted: Fitted,
+    live: npt.NDArray[np.bool_],
+) -> tuple[int, list[SchemaChange]] | None:
+    """Return the first of the ``live`` rows that the schema has to grow for, and how.
+
+    ``rows`` are the renamed rows and ``fitted`` what the table made of them.  A row that does
+    not even fit the grown schema asks for nothing: it is bad.  What was ``declined`` is not
+    asked for.
+    """
+    look = _Look(table, declined)
+    row_changes = []
+    wrong = np.zeros(len(rows), dtype=bool)
+    wrong[list(fitted.bad)] = True
+    misfit = look.first_misfit_that_grows(rows, np.flatnonzero(wrong & live))
+    if misfit is not None:
+        row_changes.append(misfit)
+    if fitted.extra is not None:
+        extra = fitted.extra.to_numpy(zero_copy_only=False) & live & ~wrong
+        first = look.first_with_new(rows, np.flatnonzero(extra).tolist())
+        if first is not None:
+            row_changes.append((first, look.new_columns(rows.slice(first, 1))))
+    return min(row_changes, key=lambda change: change[0], default=None)
+
+
+class _Look:
+    """One look at rows of a table."""
+
+    def __init__(self, table: TableRows, declined: frozenset[SchemaChange]) -> None:
+        self._columns = table.columns
+        self._fields = table.fields
+        self._declined = declined
+        self._taken = table.origin_names
+        self._text_types = table.text_types
+
+    def first_with_new(self, rows: pa.StructArray, extra: Sequence[int]) -> int | None:
+        """Return the first fitting row that shows new columns."""
+        return first_that_adds(rows, extra, self._columns, lambda it: bool(self.new_columns(it)))
+
+    def new_columns(self, rows: pa.StructArray) -> list[SchemaChange]:
+        """Return the columns that rows show beside the table's."""
+        return [it for it in self._changes_for(rows) if isinstance(it, AddColumn)]
+
+    def first_misfit_that_grows(
+        self, rows: pa.StructArray, wrong: npt.NDArray[np.int64]
+    ) -> tuple[int, list[SchemaChange]] | None:
+        """Return the first bad row that fits after changes, and these.
+
+        Rows that show the same types are looked at together: there may be thousands.
+        """
+        if not len(wrong):
+            return None
+        row_changes = []
+        for alike in groups(rows.take(pa.array(wrong)), self._columns):
+            same_types = wrong[alike]
+            changes = self._changes_for(rows.take(pa.array(same_types[:1])))
+            if changes:
+                columns = _with_uuids_as_text(apply(self._columns, changes))
+                grown = replace(self._fields, fields=columns, extra_fields="drop")
+                _, still_bad = grown.fit(rows.take(pa.array(same_types)))
+                row_changes += [
+                    (int(row), changes) for at, row in enumerate(same_types) if at not in still_bad
+                ]
+        return min(row_changes, key=lambda change: change[0], default=None)
+
+    def _changes_for(self, rows: pa.StructArray) -> list[SchemaChange]:
+        seen = as_declared(observe(rows).type, [rows.type])
+        return self.changes(storable(seen, [rows.type], self._text_types))
+
+    def changes(
+        self, seen: pa.DataType, columns: pa.StructType | None = None
+    ) -> list[SchemaChange]:
+        """Return what ``columns``, the table's by default, lack for rows of the type ``seen``."""
+        if not pa.types.is_struct(seen):
+            return []
+        return [
+            change
+            for change in changes_for(self._columns if columns is None else columns, seen)
+            if change not in self._declined
+            and (len(change.path) > 1 or change.path[0].lower() not in self._taken)
+        ]
+
+
+def _with_uuids_as_text(columns: pa.StructType) -> pa.StructType:
+    """Return columns as rows are before UUIDs are read from their text."""
+    return pa.struct([field.with_type(_uuid_as_text(field.type)) for field in columns.fields])
+
+
+def _uuid_as_text(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        return _with_uuids_as_text(kind)
+    if is_list(kind):
+        return pa.list_(kind.value_field.with_type(_uuid_as_text(kind.value_type)))
+    return pa.string() if is_uuid(kind) else kind
+
+
+def following_columns(
+    table: TableRows,
+    declined: frozenset[SchemaChange],
+    rows: pa.StructArray,
+    changes: Sequence[SchemaChange],
+    bad: Mapping[int, str],
+    numbers: Numbers,
+    first: tuple[TopicPartition, int],
+) -> tuple[list[SchemaChange], ColumnNotes]:
+    """Return ``changes`` with all columns that the good rows show, and what is to say of these.
+
+    So one change of the schema is enough for all new fields of a chunk, and a new column has
+    the type of 99 of 100 of its values, not that of the first.
+    """
+    chosen = [row for row in range(len(rows)) if row not in bad]
+    good = [rows.take(pa.array(chosen, pa.int64()))]
+    seen = seen_together(good, numbers=numbers, rules=table.fields.rules, known=table.columns)
+    declared = as_declared(seen.type, [rows.type]) if numbers == "as seen" else seen.type
+    kind = storable(declared, [rows.type], table.text_types)
+    wider = [change for change in changes if not isinstance(change, AddColumn)]
+    grown = apply(table.columns, wider)
+    further = _Look(table, declined).changes(kind, grown)
+    voted = [*wider, *(change for change in further if isinstance(change, AddColumn))]
+    # Changes that only a misfitting row needs: such a row has no vote.
+    alone = still_needed(apply(table.columns, voted), changes)
+    columns = table.columns
+    notes = ColumnNotes(
+        tuple(str(it) for it in seen.outvoted if is_new(columns, it.path)),
+        tuple(str(it) for it in seen.mixed if is_new(columns, it.path)),
+        shown_kinds(seen, columns),
+        first,
+    )
+    return [*voted, *alone], notes
+
+
+def shown_kinds(seen: Seen, columns: pa.StructType = _NOTHING) -> tuple[tuple[str, str], ...]:
+    """Return the kinds of values of each new field, as a record of the table has them."""
+    return tuple(
+        (show_path(path), show_kinds(dict(Counter(kinds).most_common())))
+        for path, kinds in seen.kinds.items()
+        if path and is_new(columns, path)
+    )

@@ -1,0 +1,385 @@
+"""Comparison of a table with the source of its rows: a hash of each row first, then values.
+
+Hashes of both sides go into files on the local disk, divided by key, so memory is bounded however
+large the table is, and the order of rows, in which two engines seldom agree, does not matter.
+Rows that differ are read again with their values, at a position that both sides agree on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Protocol
+from zlib import crc32
+
+import msgpack
+import pyarrow as pa
+
+from secor.core.errors import ConfigurationError
+from secor.core.ports import Clock
+from secor.tables.verify.source_report import Difference, SourceComparison
+from secor.tables.verify.source_texts import parse_or_text
+from secor.tables.verify.source_values import ComparedColumn, SourceColumn, Value, compared_column
+
+Key = tuple[Value, ...]
+BUCKET_ROWS = 50_000
+"""Rows of the source for each pair of files."""
+
+MOST_BUCKETS = 512
+MOST_KEYS = 10_000
+"""Differing keys of a table whose values are read; further ones are counted."""
+
+SHOWN = 60
+"""Characters of a value in a report."""
+
+EVERY = 2.0
+"""Seconds between two looks at the log."""
+
+Row = tuple[Value, ...]
+
+
+class SourceRows(Protocol):
+    """A snapshot of the source; ``position`` is its log's position, at or after the snapshot."""
+
+    position: int
+
+    def rows(self) -> Iterator[Sequence[Sequence[str | None]]]:
+        """Give the texts of all rows, in chunks."""
+
+    def rows_of(self, keys: Sequence[Sequence[str]]) -> Iterator[Sequence[Sequence[str | None]]]:
+        """Give the texts of rows by the texts of their keys."""
+
+
+class Source(Protocol):
+    """The database that the rows come from."""
+
+    def snapshot(self) -> Any:
+        """Open a ``SourceRows``, as a context manager."""
+
+    def delivered(self) -> int | None:
+        """Return up to which position every change is in the log; None where nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """Messages behind a table: ``keys`` that they change, and the greatest position they name."""
+
+    keys: frozenset[Key]
+    position: int | None
+
+
+class TableRows(Protocol):
+    """The table, at one snapshot of it."""
+
+    def refresh(self) -> bool:
+        """Load the newest snapshot; tell whether that is another one."""
+
+    def scan(self) -> Iterator[pa.RecordBatch]:
+        """Give the compared columns of all rows."""
+
+    def tail(self) -> LogTail:
+        """Read the messages that this snapshot does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns that are compared; ``key`` are the places of those that identify a row."""
+
+    columns: Sequence[ComparedColumn]
+    key: Sequence[int]
+
+    def source_row(self, texts: Sequence[str | None]) -> Row:
+        """Return a row of the source as plain values."""
+        return tuple(
+            None if text is None else parse_or_text(column.parse, text)
+            for column, text in zip(self.columns, texts, strict=True)
+        )
+
+    def table_rows(self, batch: pa.RecordBatch) -> Iterator[Row]:
+        """Give the rows of the table as plain values."""
+        values = [it.read(batch.column(it.table_name)) for it in self.columns]
+        yield from zip(*values, strict=True)
+
+    def key_of(self, row: Row) -> Key:
+        """Return the key of a row."""
+        return tuple(row[at] for at in self.key)
+
+    def literals(self, key: Key) -> list[str] | None:
+        """Return a key as the source takes it; None for values that it cannot have."""
+        texts = []
+        for at, value in zip(self.key, key, strict=True):
+            column = self.columns[at]
+            if value is None:
+                return None
+            text = column.show(value)
+            try:
+                if repr(column.parse(text)) != repr(value):
+                    return None
+            except (ValueError, ArithmeticError):
+                return None
+            texts.append(text)
+        return texts
+
+    def show_key(self, key: Key) -> str:
+        """Return a key for people."""
+        shown = (
+            f"{self.columns[at].source.name}={self._show(at, value)}"
+            for at, value in zip(self.key, key, strict=True)
+        )
+        return ", ".join(shown)
+
+    def differing(self, source: Row, table: Row) -> dict[str, tuple[str, str]]:
+        """Return the columns with other values, and both values for people."""
+        return {
+            column.source.name: (self._show(at, source[at]), self._show(at, table[at]))
+            for at, column in enumerate(self.columns)
+            if repr(source[at]) != repr(table[at])
+        }
+
+    def _show(self, at: int, value: Value) -> str:
+        if value is None:
+            return "null"
+        text = self.columns[at].show(value) if not isinstance(value, Long) else value.shown
+        return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text):,} characters)"
+
+
+@dataclass(frozen=True, slots=True)
+class Long:
+    """A large value in memory: its beginning, and a digest that tells it from others."""
+
+    shown: str
+    digest: str
+
+
+def shortened(row: Row) -> Row:
+    """Return a row whose large values are kept as digests."""
+    return tuple(_shorten(value) for value in row)
+
+
+def _shorten(value: Value) -> Value:
+    if not isinstance(value, str | tuple):
+        return value
+    text = value if isinstance(value, str) else repr(value)
+    if len(text) <= 10 * SHOWN:
+        return value
+    shown = f"{text[:SHOWN]}… ({len(text):,} characters)"
+    return Long(shown, blake2b(_bytes_of(value), digest_size=16).hexdigest())
+
+
+def _bytes_of(value: Value) -> bytes:
+    return repr(value).encode("utf-8", "surrogatepass")
+
+
+def pair_columns(
+    sources: Sequence[SourceColumn],
+    schema: pa.Schema,
+    key: Sequence[str],
+    result: SourceComparison,
+    *,
+    ignored: Sequence[str] = (),
+    case_sensitive: bool = True,
+) -> Columns:
+    """Pair the columns of both sides by name; note in ``result`` those that cannot be compared.
+
+    Raises ``ConfigurationError`` where rows cannot be identified.
+    """
+
+    def fold(name: str) -> str:
+        return name if case_sensitive else name.lower()
+
+    fields = {fold(it.name): it for it in schema}
+    compared: list[ComparedColumn] = []
+    for source in sources:
+        column = fields.pop(fold(source.name), None)
+        if source.name in ignored:
+            result.left_out.append(source.name)
+            continue
+        if column is None and source.is_generated:  # the database does not replicate these
+            continue
+        pair: ComparedColumn | str = f"{source.cast} in the source, not in the table"
+        if column is not None:
+            pair = compared_column(source, column)
+        if isinstance(pair, str):
+            result.unlike[source.name] = pair
+        else:
+            compared.append(pair)
+    result.only_in_table = sorted(it.name for it in fields.values() if not it.name.startswith("_"))
+    places = {fold(it.table_name): at for at, it in enumerate(compared)}
+    missing = [name for name in key if fold(name) not in places]
+    if missing or not key:
+        why = result.unlike.get(missing[0], "the source does not have it") if missing else "no key"
+        raise ConfigurationError(
+            f"table {result.table}: its rows cannot be paired with those of {result.source}:"
+            f" {', '.join(missing[:1])}: {why}"
+        )
+    return Columns(compared, [places[fold(name)] for name in key])
+
+
+class RowHashes:
+    """Files with the keys and hashes of the rows of one side, divided by key."""
+
+    def __init__(self, folder: Path, side: str, buckets: int) -> None:
+        """``folder`` exists, and whoever made it deletes it."""
+        self._paths = [folder / f"{side}-{number}" for number in range(buckets)]
+        self._columns: Columns | None = None
+        self.rows = 0
+
+    def add(self, columns: Columns, rows: Iterable[Row]) -> None:
+        """Write the hashes of some rows."""
+        parts: dict[int, list[bytes]] = {}
+        for row in rows:
+            key = columns.key_of(row)
+            packed = msgpack.packb((key, blake2b(_bytes_of(row), digest_size=16).digest()))
+            parts.setdefault(crc32(_bytes_of(key)) % len(self._paths), []).append(packed)
+            self.rows += 1
+        for bucket, pieces in parts.items():
+            with self._paths[bucket].open("ab") as file:
+                file.write(b"".join(pieces))
+
+    def bucket(self, number: int) -> Iterator[tuple[Key, bytes]]:
+        """Give the keys and hashes of one file."""
+        if self._paths[number].exists():
+            with self._paths[number].open("rb") as file:
+                yield from msgpack.Unpacker(file, use_list=False)
+
+
+def buckets_for(rows: int) -> int:
+    """Return into how many files the hashes of so many rows are divided."""
+    return max(1, min(MOST_BUCKETS, -(-rows // BUCKET_ROWS)))
+
+
+def differing_keys(source: RowHashes, table: RowHashes, buckets: int) -> Iterator[Key]:
+    """Give the keys whose rows are not the same on both sides, each once."""
+    for number in range(buckets):
+        expected = dict(source.bucket(number))
+        seen: set[Key] = set()
+        wrong: set[Key] = set()
+        for key, digest in table.bucket(number):
+            if key in seen or expected.get(key) != digest:
+                wrong.add(key)
+            seen.add(key)
+        yield from sorted(wrong | (expected.keys() - seen), key=repr)
+
+
+class Settling:
+    """The second look at keys that differ: by their values, until both sides are comparable.
+
+    The table is loaded before the source is read, so that the source has every change that the
+    table has.  Once the log shows all changes up to the source's position, a row that differs
+    is wrong, unless a message that the table does not have yet changes it.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        table: TableRows,
+        columns: Columns,
+        clock: Clock,
+        wait: float,
+    ) -> None:
+        """``wait`` is in seconds."""
+        self._source = source
+        self._table = table
+        self._columns = columns
+        self._clock = clock
+        self._wait = wait
+
+    def settle(self, keys: Sequence[Key], result: SourceComparison) -> None:
+        """Bring what became of each key into the result."""
+        deadline = self._clock.monotonic() + self._wait
+        self._table.refresh()
+        pending = self._read(keys, result)
+        while pending:
+            late = self._clock.monotonic() >= deadline
+            delivered = self._source.delivered()
+            tail = self._table.tail()
+            positions = [it for it in (delivered, tail.position) if it is not None]
+            arrived = max(positions, default=-1) >= result.position
+            if arrived or late:
+                for key in [key for key in pending if key not in tail.keys]:
+                    result.add(pending.pop(key))
+                    result.undelivered |= not arrived
+            if late:
+                break
+            if pending:
+                self._clock.sleep(EVERY)
+                if self._table.refresh():
+                    pending = self._read(list(pending), result)
+        result.unsettled += len(pending)
+
+    def _read(self, keys: Sequence[Key], result: SourceComparison) -> dict[Key, Difference]:
+        """Read the rows of keys on both sides; return those that are not the same."""
+        columns = self._columns
+        wanted = set(keys)
+        of_table: dict[Key, list[Row]] = {}
+        for batch in self._table.scan():
+            for row in columns.table_rows(batch):
+                key = columns.key_of(row)
+                if key in wanted:
+                    of_table.setdefault(key, []).append(shortened(row))
+        of_source: dict[Key, Row] = {}
+        literals = [it for it in map(columns.literals, keys) if it is not None]
+        with self._source.snapshot() as snapshot:
+            result.position = snapshot.position
+            for chunk in snapshot.rows_of(literals):
+                for texts in chunk:
+                    row = columns.source_row(texts)
+                    of_source[columns.key_of(row)] = shortened(row)
+        compared = (
+            (key, self._compare(key, of_source.get(key), of_table.get(key, []))) for key in keys
+        )
+        return {key: difference for key, difference in compared if difference is not None}
+
+    def _compare(self, key: Key, source: Row | None, rows: Sequence[Row]) -> Difference | None:
+        shown = self._columns.show_key(key)
+        if len(rows) > 1:
+            return Difference("twice", shown)
+        if source is None:
+            return Difference("surplus", shown) if rows else None
+        if not rows:
+            return Difference("missing", shown)
+        differing = self._columns.differing(source, rows[0])
+        return Difference("different", shown, differing) if differing else None
+
+
+def compare_with_source(
+    source: Source,
+    table: TableRows,
+    columns: Columns,
+    result: SourceComparison,
+    folder: Path,
+    *,
+    rows: int,
+    clock: Clock,
+    wait: float,
+    progress: Any = None,
+) -> None:
+    """Compare all rows, and look again at those that differ; bring the outcome into ``result``.
+
+    ``rows`` is about how many the source has; ``progress`` is called with numbers of rows.
+    """
+    buckets = buckets_for(rows)
+    of_table = RowHashes(folder, "table", buckets)
+    of_source = RowHashes(folder, "source", buckets)
+    for batch in table.scan():
+        of_table.add(columns, columns.table_rows(batch))
+        if progress is not None:
+            progress(batch.num_rows)
+    with source.snapshot() as snapshot:
+        result.position = snapshot.position
+        for chunk in snapshot.rows():
+            of_source.add(columns, map(columns.source_row, chunk))
+            if progress is not None:
+                progress(len(chunk))
+    result.columns = len(columns.columns)
+    result.source_rows, result.table_rows = of_source.rows, of_table.rows
+    keys: list[Key] = []
+    for key in differing_keys(of_source, of_table, buckets):
+        if len(keys) < MOST_KEYS:
+            keys.append(key)
+        else:
+            result.unread += 1
+    if keys:
+        Settling(source, table, columns, clock, wait).settle(keys, result)
