@@ -93,7 +93,11 @@ class DuckDBTables:
         if table.head(branch) is None:
             return
         # A column of this name cannot be read: DuckDB gives the path of the file for it.
-        columns = [it for it in comparable_columns(table.schema) if it.name.lower() != "filename"]
+        columns = [
+            column
+            for column in comparable_columns(table.schema)
+            if column.name.lower() != "filename"
+        ]
         aggregates = extremes_sql(columns, quoted)
         rows = self._rows(table, branch)
         select = ", ".join(["filename AS file", *aggregates])
@@ -110,7 +114,7 @@ class DuckDBTables:
             for number, condition in enumerate(conditions)
         ]
         counted = pa.Table.from_batches(self._query(table, " UNION ALL ".join(selects)))
-        by_number = dict(zip(*(it.to_pylist() for it in counted.columns), strict=True))
+        by_number = dict(zip(*(column.to_pylist() for column in counted.columns), strict=True))
         return [by_number[number] for number in range(len(filters))]
 
     def _rows(self, table: Table, branch: str) -> str:

@@ -65,12 +65,17 @@ class Beginnings:
 
     def of(self, partition: int, generation: int) -> int:
         """Return where a log begins in the archive; 0 without an agreement."""
-        offsets = (it.offset for it in self.agreed if it.is_of(partition, generation))
+        offsets = (
+            beginning.offset for beginning in self.agreed if beginning.is_of(partition, generation)
+        )
         return max(offsets, default=0)
 
     def greatest(self, partition: int) -> int:
         """Return the greatest of a partition, of whatever generation; 0 without one."""
-        return max((it.offset for it in self.agreed if it.partition == partition), default=0)
+        return max(
+            (beginning.offset for beginning in self.agreed if beginning.partition == partition),
+            default=0,
+        )
 
     def is_expired(self, name: ObjectName) -> bool:
         """Tell whether an object begins below the beginning: it is read no more.
@@ -107,7 +112,7 @@ def read_beginnings(store: ObjectStore, root: str) -> Beginnings:
     """List what was agreed for the topic whose directory is ``root``."""
     listed = store.list(f"{root}/{DIRECTORY}/")
     parsed = (parse_beginning(root, stored.key) for stored in listed)
-    return Beginnings(tuple(it for it in parsed if it is not None))
+    return Beginnings(tuple(record for record in parsed if record is not None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class ClusterJournal:
         """Return what is kept; as it was at ``until``, in seconds since 1970, if that is given."""
         last = None if until is None else datetime.fromtimestamp(until, UTC).strftime(_MINUTE)
         parts = self._list()
-        minutes = [it for it in sorted(parts) if last is None or it <= last]
+        minutes = [part for part in sorted(parts) if last is None or part <= last]
         return self._state(parts, minutes)
 
     def _state(self, parts: Mapping[str, list[int]], minutes: list[str]) -> JournalState:
@@ -206,8 +206,10 @@ class ClusterJournal:
         last_look, self._refreshed = self._refreshed, now
         if self._known and now - last_look < _ONE_DAY:
             newest = max(self._known)[0]
-            times = (datetime.fromtimestamp(it, UTC).strftime(_MINUTE) for it in (last_look, now))
-            days = {newest[:_DAY], *(it[:_DAY] for it in times)}
+            times = (
+                datetime.fromtimestamp(item, UTC).strftime(_MINUTE) for item in (last_look, now)
+            )
+            days = {newest[:_DAY], *(time[:_DAY] for time in times)}
             listed = {pair for day in days for pair in self._pairs(self._list(day))}
             if listed <= self._known:
                 return newest

@@ -106,9 +106,9 @@ def logs_of(
     for (partition, topic_id), of_log in sorted(
         _with_unknown(by_log).items(), key=lambda it: (it[0][0], it[0][1] or "")
     ):
-        leftovers = [it for it in of_log if beginnings.is_expired(it.name)]
-        present = [it for it in of_log if not beginnings.is_expired(it.name)]
-        generations = [it.name.generation for it in of_log]
+        leftovers = [unit for unit in of_log if beginnings.is_expired(unit.name)]
+        present = [unit for unit in of_log if not beginnings.is_expired(unit.name)]
+        generations = [unit.name.generation for unit in of_log]
         least, greatest = min(generations), max(generations)
         logs.append(
             LogExpiry(
@@ -143,7 +143,7 @@ def units_of(objects: Iterable[ArchivedObject]) -> list[Unit]:
     One without metadata reaches to the next.
     """
     units: list[Unit] = []
-    for archived in sorted(objects, key=lambda it: (_start(it), it.key)):
+    for archived in sorted(objects, key=lambda stored: (_start(stored), stored.key)):
         start = _start(archived)
         end = archived.info.batch.end if archived.info else start
         if units and (start < units[-1].end or start == units[-1].start):
@@ -232,7 +232,7 @@ class Expiry:
 
     def _delete(self, log: LogExpiry, progress: Callable[[int], None]) -> None:
         agreed = read_beginnings(self.archive.store, self.archive.root(self.topic))
-        going = [*log.leftovers, *(it for unit in log.removed for it in unit.objects)]
+        going = [*log.leftovers, *(stored for unit in log.removed for stored in unit.objects)]
         keys = list(_allowed(going, agreed))
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="expire") as pool:
             for _ in pool.map(self.archive.store.delete, keys):

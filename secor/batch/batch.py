@@ -322,5 +322,5 @@ class Batch:
 
 
 def _greater(greatest: int | None, timestamps: pa.Array) -> int | None:
-    known = [it for it in (greatest, pc.max(timestamps).as_py()) if it is not None]
+    known = [item for item in (greatest, pc.max(timestamps).as_py()) if item is not None]
     return max(known, default=None)

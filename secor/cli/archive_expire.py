@@ -195,7 +195,7 @@ def _counts(logs: Sequence[LogExpiry]) -> dict[str, float]:
     leftovers = [archived for log in logs for archived in log.leftovers]
     return {
         "objects": sum(len(unit.objects) for unit in units) + len(leftovers),
-        "bytes": sum(unit.size for unit in units) + sum(it.size for it in leftovers),
+        "bytes": sum(unit.size for unit in units) + sum(leftover.size for leftover in leftovers),
     }
 
 

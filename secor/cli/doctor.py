@@ -111,7 +111,7 @@ def of_servers(config: Config) -> Iterator[Finding]:
             entries = opened.enter_context(open_ledger_for_operator(config))
             reader = opened.enter_context(open_reader(config))
             reasons = StopReasons(config, reader, opened)
-            readable = [it for it in topic_partitions if it not in unreadable]
+            readable = [partition for partition in topic_partitions if partition not in unreadable]
             waiting = check_stopped(entries, reader, reasons, readable)
             which = "no other partition" if unreadable else "none"
             return f"{which} is stopped by ledger, log or objects{waiting}"

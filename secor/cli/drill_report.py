@@ -52,7 +52,7 @@ class DrillReport:
         """Take what the archive has, before anything is written."""
         self.cluster, self.sample = recovery.kept.cluster, sample
         kinds = ("groups", "acls", "quotas")
-        self.looked_at = {it: recovery.kept.looked_at(it) for it in kinds}
+        self.looked_at = {kind: recovery.kept.looked_at(kind) for kind in kinds}
         for source in recovery.job.sources():
             extent = recovery.job.source.extent(source)
             whole = extent.range.end - extent.range.start
@@ -62,16 +62,22 @@ class DrillReport:
 
     def compared(self, results: Sequence[PartitionResult]) -> None:
         """Take what was compared one by one."""
-        self.messages = sum(it.messages for it in results)
+        self.messages = sum(result.messages for result in results)
         self.partitions = len(results)
-        self.problems += [str(it.difference) for it in results if it.difference is not None]
+        self.problems += [
+            str(result.difference) for result in results if result.difference is not None
+        ]
         if not results:
             self.problems.append("nothing was compared: the archive has no messages")
 
     @property
     def passed(self) -> bool:
         """Tell whether everything came back, and equal."""
-        return bool(self.states) and not self.problems and all(it.is_complete for it in self.states)
+        return (
+            bool(self.states)
+            and not self.problems
+            and all(state.is_complete for state in self.states)
+        )
 
     @property
     def age_seconds(self) -> float | None:
@@ -100,7 +106,7 @@ class DrillReport:
                 "kept_at": self.looked_at,
             },
             "compared": {"messages": self.messages, "partitions": self.partitions},
-            "kinds": [described_state(it) for it in self.states],
+            "kinds": [described_state(state) for state in self.states],
             "problems": self.problems,
         }
         return json.dumps(content, indent=2).encode() + b"\n"
@@ -112,7 +118,7 @@ def sampled(job: Job, sample: int | None) -> RestoreConfig:
         return job.config
     from secor.config.restore import Range
 
-    extents = [job.source.extent(it) for it in job.sources()]
+    extents = [job.source.extent(source) for source in job.sources()]
     ranges = tuple(
         Range(
             topic=it.source.topic,
@@ -135,7 +141,11 @@ def last_message(job: Job) -> float | None:
     for source in job.sources():
         end = job.source.extent(source).range.end
         for piece in read_pieces(job, source, max(0, end - 1)):
-            times = [it for it in piece.records.column("timestamp").to_pylist() if it is not None]
+            times = [
+                value
+                for value in piece.records.column("timestamp").to_pylist()
+                if value is not None
+            ]
             newest = max([*times, *([] if newest is None else [newest])], default=None)
     return None if newest is None else newest / 1000
 

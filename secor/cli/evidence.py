@@ -105,7 +105,7 @@ def check_command(
     journal.finish()
     _print(check, findings, signed, as_json=as_json)
     allowed = {Change.EXPIRED} if allow_expired else set()
-    return Exit.OK if all(it.change in allowed for it in findings) else Exit.DIFFERENT
+    return Exit.OK if all(finding.change in allowed for finding in findings) else Exit.DIFFERENT
 
 
 def _check_signature(file: Path, data: bytes, public_key: Path | None) -> str:

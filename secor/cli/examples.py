@@ -62,7 +62,9 @@ def example(name: str | None, full: bool, output: Path | None) -> None:
         return
     names = (name, f"{name}.toml")
     matching = [
-        path for path in known if path in names or path.endswith(tuple(f"/{it}" for it in names))
+        path
+        for path in known
+        if path in names or path.endswith(tuple(f"/{word}" for word in names))
     ]
     if len(matching) != 1:
         raise ConfigurationError(f"no example {name!r}: secor config example lists all")

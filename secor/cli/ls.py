@@ -72,7 +72,7 @@ def _beginnings(
     topic: str, objects: Sequence[ArchivedObject], beginnings: Beginnings
 ) -> Iterator[str]:
     """Give a line for each partition whose first offsets have expired."""
-    logs = {(it.name.partition, it.name.generation) for it in objects}
+    logs = {(stored.name.partition, stored.name.generation) for stored in objects}
     agreed: dict[int, int] = {}
     for partition, generation in logs:
         offset = beginnings.of(partition, generation)
@@ -108,7 +108,10 @@ def _topics(config: Config, store: ObjectStore, *, as_json: bool) -> None:
     if kept:
         click.echo("\nkept of the cluster (secor cat --groups):")
         shown = [("kind", "cluster", "last change")]
-        shown += [(str(it["kind"]), str(it["cluster"]), str(it["changed"])) for it in kept]
+        shown += [
+            (str(kept_kind["kind"]), str(kept_kind["cluster"]), str(kept_kind["changed"]))
+            for kept_kind in kept
+        ]
         for line in table(shown, left=frozenset({0, 1, 2})):
             click.echo(line)
 

@@ -153,7 +153,7 @@ def _lines(message: TriedMessage, label: dict[str, object], *, as_json: bool) ->
     elif not message.rows:
         yield f"{number}: left out"
     for row in () if as_json else message.rows:
-        how = [it for it in (row.operation.removeprefix("append"), row.partition) if it]
+        how = [item for item in (row.operation.removeprefix("append"), row.partition) if item]
         if row.keeps:
             how.append(f"keeps {', '.join(row.keeps)}")
         shown = f" ({'; '.join(how)})" if how else ""

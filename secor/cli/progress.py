@@ -132,7 +132,9 @@ def progress_of(
         for name in named or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
         for topic_partition in of_topic(reader.partitions(name), name)
     ]
-    waiting = [TopicPartition(it.topic, it.partition) for it in reported if it.withheld]
+    waiting = [
+        TopicPartition(status.topic, status.partition) for status in reported if status.withheld
+    ]
     opened = reader.open_transactions(waiting) if waiting else {}
     return [
         replace(it, transaction=opened.get(TopicPartition(it.topic, it.partition)))
@@ -278,7 +280,7 @@ def lines(group: str, reported: Sequence[Progress]) -> Iterable[str]:
     hidden = sum(withheld.values())
     waiting = f", {hidden:,} more behind open transactions" if hidden else ""
     yield f"{group}: {partitions}, {behind} behind{oldest}{without}{stopped}{waiting}"
-    if overdue := [f"{it.topic}/{it.partition}" for it in reported if it.overdue]:
+    if overdue := [f"{status.topic}/{status.partition}" for status in reported if status.overdue]:
         more = f" and {len(overdue) - SHOWN} more" if len(overdue) > SHOWN else ""
         yield (
             f"more than {OVERDUE} times policy.max_age behind: {', '.join(overdue[:SHOWN])}{more}."

@@ -142,7 +142,7 @@ def verify(config: Path, time: str | None, cluster: str | None, *, as_json: bool
             click.echo(text)
         results = results_of(recovery.job, quiet=as_json)
         states = list(recovery.states())
-    wrong = [it for it in results if it.difference is not None]
+    wrong = [result for result in results if result.difference is not None]
     equal = bool(results) and not wrong
     # Settings that are held back are what verifying comes before.
     needed = [it for it in states if it.kind != "settings"]
@@ -151,16 +151,16 @@ def verify(config: Path, time: str | None, cluster: str | None, *, as_json: bool
     if as_json:
         report = {
             "messages": {
-                "compared": sum(it.messages for it in results),
+                "compared": sum(result.messages for result in results),
                 "partitions": len(results),
-                "differences": [str(it.difference) for it in wrong],
+                "differences": [str(fault.difference) for fault in wrong],
             },
             "kinds": [described_state(it) for it in states],
             "equal": done,
         }
         click.echo(json.dumps(report, indent=2))
         return Exit.OK if done else Exit.DIFFERENT
-    compared = how_many(sum(it.messages for it in results), "message")
+    compared = how_many(sum(result.messages for result in results), "message")
     differ = how_many(len(wrong), "partition differs", "partitions differ")
     click.echo(f"{compared} compared: {differ if wrong else all_equal(results)}")
     for state in states:

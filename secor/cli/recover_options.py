@@ -93,7 +93,7 @@ def described_state(state: KindState) -> dict[str, object]:
 
 def verdict(states: Sequence[KindState], path: Path, *, hold: bool = False) -> str:
     """Return the last line: whether all is back, and what is next."""
-    missing = [it for it in states if not it.is_complete]
+    missing = [state for state in states if not state.is_complete]
     if missing:
         refused = sum(len(it.obstacles) for it in missing)
         kinds = ", ".join(it.kind for it in missing)

@@ -50,14 +50,14 @@ def plan(config: Path, time: str | None, cluster: str | None, *, as_json: bool) 
         text = kept_text(recovery.kept, settings.source.until)
         last = verdict_of(planned, selected) if planned.topics else nothing_archived(recovery.job)
     # What is not there yet is no obstacle before the first run.
-    clear = planned.may_begin and not any(it.obstacles or not it.is_kept for it in states)
+    clear = planned.may_begin and not any(state.obstacles or not state.is_kept for state in states)
     if as_json:
         report = {
             "may_begin": planned.may_begin,
-            "topics": [_described(it, selected) for it in planned.topics],
-            "findings": [finding_of(it) for it in planned.findings],
+            "topics": [_described(topic, selected) for topic in planned.topics],
+            "findings": [finding_of(finding) for finding in planned.findings],
             "offsets_of_groups": dict(places),
-            "kinds": [described_state(it) for it in states],
+            "kinds": [described_state(state) for state in states],
         }
         click.echo(json.dumps(report, indent=2))
         return Exit.OK if clear else Exit.DIFFERENT
@@ -78,7 +78,7 @@ def _lines(
     rows: list[tuple[str, ...]] = [
         ("topic", "target", "partitions", "offsets", "size", "made with", "set at the end")
     ]
-    rows += [_row(it, selected) for it in planned.topics]
+    rows += [_row(topic, selected) for topic in planned.topics]
     yield from table(rows, left=frozenset({0, 1, 5, 6}))
     for finding in planned.findings:
         yield f"{finding.severity.value}: {finding.topic}: {finding.what}"

@@ -176,7 +176,7 @@ _KEY = re.compile(r"(?P<off>#?)(?P<name>[a-z_0-9]+) = (?P<value>.*)")
 def example(name: str) -> str:
     """Return the text of an example: its keys, each with a comment."""
     kind = tomllib.loads(EXAMPLES[name])["group"]["kind"]
-    texts = {it.key: it.description for it in settings() if kind in it.kinds}
+    texts = {setting.key: setting.description for setting in settings() if kind in setting.kinds}
     section = ""
     commented = False  # by the line before
     explained: set[str] = set()

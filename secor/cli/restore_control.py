@@ -143,7 +143,11 @@ def set_offset(config: Path, topic: str, partition: int, offset: int, *, beyond:
     from secor.wiring.restore_admin import change_offsets, check_offset
 
     with _begun(config) as (job, control, count):
-        chosen = [it for it in job.sources() if (it.topic, it.partition) == (topic, partition)]
+        chosen = [
+            other_source
+            for other_source in job.sources()
+            if (other_source.topic, other_source.partition) == (topic, partition)
+        ]
         if not chosen:
             raise ConfigurationError(f"the job has no source partition {topic}/{partition}")
         for source in chosen:

@@ -148,7 +148,7 @@ def _apply(admin: GroupAdmin, plans: list[GroupPlan]) -> list[str]:
 
 def _show(plans: list[GroupPlan]) -> None:
     rows = [("group", "source", "committed", "target", "offset", "")]
-    rows += [_row(plan.name, it) for plan in plans for it in plan.translations]
+    rows += [_row(plan.name, translation) for plan in plans for translation in plan.translations]
     for line in table(rows, left=frozenset({0, 1, 3, 5})):
         click.echo(line)
     for plan in plans:

@@ -63,7 +63,7 @@ class Selected:
 
 
 def _offsets(ranges: list[OffsetRange]) -> int:
-    return sum(it.end - it.start for it in ranges)
+    return sum(span.end - span.start for span in ranges)
 
 
 @click.command(epilog="Example: secor restore plan flights.toml")

@@ -95,7 +95,9 @@ def _stopped(config: Config) -> str:
         it for it in overviews if it.state in ("stopped", "failed") and it.why != MUST_BE_CREATED
     ]
     if wrong:
-        raise ConfigurationError("; ".join(f"{it.table} is {it.state}: {it.why}" for it in wrong))
+        raise ConfigurationError(
+            "; ".join(f"{fault.table} is {fault.state}: {fault.why}" for fault in wrong)
+        )
     return "none is stopped"
 
 
@@ -126,7 +128,7 @@ def _of_topics(config: Config, catalog: Catalog, known: set[str]) -> Iterator[Fi
             partitions = reader.group_partitions(
                 kafka.topics, kafka.topics_pattern, kafka.topics_exclude
             )
-            topics = {it.topic for it in partitions}
+            topics = {partition.topic for partition in partitions}
             seen.append((reader.cluster_id(), topics))
             known.update(topics)
         for _, why in shared_by_topics(config.tables, topics, config.rows):
@@ -199,7 +201,7 @@ def _look(
             raise ConfigurationError(why)
     version = open_version(table, route.settings, row_settings(config), library)
     roots.append(version.root)
-    partitions = ", ".join(f"{it.transform}({it.name})" for it in table.spec) or "none"
+    partitions = ", ".join(f"{term.transform}({term.name})" for term in table.spec) or "none"
     return (
         f"{name}: {len(table.schema)} columns, partitions: {partitions}, files:"
         f" {version.data_format.extension.removeprefix('.')} in {version.root}"

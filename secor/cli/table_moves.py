@@ -20,7 +20,9 @@ def with_dropped_manifests(planned: Sequence[Move], store: ObjectStore, prefix: 
 
     It was never committed, and would overlap what is staged instead of it.
     """
-    return [replace(it, delete=(*it.delete, *_dropped(it, store, prefix))) for it in planned]
+    return [
+        replace(move, delete=(*move.delete, *_dropped(move, store, prefix))) for move in planned
+    ]
 
 
 def _dropped(planned: Move, store: ObjectStore, prefix: str) -> Iterator[str]:

@@ -109,5 +109,5 @@ def _expired(
 
         if group.config.table_format != "hudi":  # Hudi cleans its own directories
             yield from orphans(group.objects, known, staged, referenced, before)
-        root, gone = changes_root(group.config.output.prefix), [it.key for it in commits]
+        root, gone = changes_root(group.config.output.prefix), [commit.key for commit in commits]
         yield from expired_changes(group.objects, root, group.history, known, staged, gone, before)

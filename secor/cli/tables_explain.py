@@ -96,7 +96,11 @@ def explain(config: Path, name: str, messages: int, as_json: bool) -> None:
     with open_table_group(settings) as group:
         group.require(name, group.staged())
         topics = sorted(
-            {it.topic for it in group.topics.partitions() if group.feeds(name, it.topic)}
+            {
+                partition.topic
+                for partition in group.topics.partitions()
+                if group.feeds(name, partition.topic)
+            }
         )
         try:
             shown = group.catalog.load_table(name)

@@ -164,7 +164,7 @@ def command(
 
 def _require(partitions: tuple[int, ...], report: Report, *, archive_only: bool) -> None:
     """Raise ``ConfigurationError`` for a partition of which nothing was looked at."""
-    compared = {it.topic_partition.partition for it in report.partitions}
+    compared = {partition.topic_partition.partition for partition in report.partitions}
     absent = sorted(set(partitions) - compared)
     if absent:
         what = "objects of partition" if archive_only else "a partition"

@@ -141,12 +141,12 @@ class Compared:
     @property
     def findings(self) -> int:
         """How much is wrong."""
-        return len(self.stopped) + sum(it.findings for it in self.comparisons)
+        return len(self.stopped) + sum(comparison.findings for comparison in self.comparisons)
 
     @property
     def exit_code(self) -> Exit:
         """How the command ends."""
-        nothing = any(it.proves_nothing for it in self.comparisons)
+        nothing = any(comparison.proves_nothing for comparison in self.comparisons)
         return Exit.DIFFERENT if self.findings or nothing else Exit.OK
 
     def print(self, *, as_json: bool) -> None:
@@ -275,8 +275,10 @@ class _TableSide:
         from secor.wiring.table_changes import route_that_changes
 
         topics = {key.topic for key in self._group.topics.partitions()}
-        routes = (route_that_changes(self._group.config, it, self._name) for it in sorted(topics))
-        return next((it.settings.changes for it in routes if it), ChangeSettings())
+        routes = (
+            route_that_changes(self._group.config, topic, self._name) for topic in sorted(topics)
+        )
+        return next((route.settings.changes for route in routes if route), ChangeSettings())
 
     def refresh(self) -> bool:
         """Load the table again; see ``TableRows``."""
@@ -307,9 +309,15 @@ class _TableSide:
         backlog = Backlog(self._group.config, self._group.brokers, self.table, self._vector())
         readers = [self.columns.columns[at] for at in self.columns.key]
         for batch in backlog.read():
-            changed = batch.filter(pa.array([it in (UPSERT, DELETE) for it in _operations(batch)]))
+            changed = batch.filter(
+                pa.array([operation in (UPSERT, DELETE) for operation in _operations(batch)])
+            )
             rows = changed.column("row")
-            keys |= set(zip(*(it.read(rows.field(it.table_name)) for it in readers), strict=True))
+            keys |= set(
+                zip(
+                    *(reader.read(rows.field(reader.table_name)) for reader in readers), strict=True
+                )
+            )
         return LogTail(frozenset(keys), backlog.position)
 
     def _vector(self) -> Mapping[Any, int]:

@@ -48,7 +48,10 @@ class StateVerifier:
         name = table.identifier
         vector = {key: offset for _, key, offset in record.vector.offsets()}
         routes = {key: route_that_changes(self._config, key.topic, name) for key in vector}
-        key = next((it.settings.changes.key for it in routes.values() if it), ()) or table.key
+        key = (
+            next((route.settings.changes.key for route in routes.values() if route), ())
+            or table.key
+        )
         ranges, whole = {}, True
         for topic_partition, end in vector.items():
             log = self._reader.log_range(topic_partition)

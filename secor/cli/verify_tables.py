@@ -176,7 +176,7 @@ def verify_tables(
     ):
         partitions = _partitions(group, reader, topics)
         staged = group.staged()
-        loaded, stopped = _load(group, staged, {it.topic for it in partitions})
+        loaded, stopped = _load(group, staged, {partition.topic for partition in partitions})
         tables = _read_tables(group, loaded, engine)
         stopped |= tables.unreadable
         tables.silent |= stopped.keys()
@@ -228,11 +228,11 @@ def _partitions(
     partitions = group.topics.partitions()
     for topic in topics:
         of_topic(reader.partitions(topic), topic)
-        if not any(it.topic == topic for it in partitions):
+        if not any(partition.topic == topic for partition in partitions):
             raise ConfigurationError(
                 f"{group.name} does not read the topic {topic!r}: look at [kafka]"
             )
-    return {it for it in partitions if not topics or it.topic in topics}
+    return {partition for partition in partitions if not topics or partition.topic in topics}
 
 
 def _load(
@@ -311,7 +311,7 @@ def _read_tables(group: TableGroup, loaded: Loaded, engine: TableReader | None) 
     from secor.wiring.table_changes import appends_to, route_that_changes
 
     tables = TablesToVerify()
-    topics = {it.topic for it in group.topics.partitions()}
+    topics = {partition.topic for partition in group.topics.partitions()}
     for name, (table, record) in loaded.items():
         if any(route_that_changes(group.config, topic, name) for topic in topics):
             if not appends_to(group.config, topics, name):

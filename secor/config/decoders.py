@@ -281,7 +281,7 @@ def with_registry_of_values(parser: Mapping[str, Any]) -> Mapping[str, Any]:
     if key.get("framing") == "none" or any(key.get(name) for name in _OF_SCHEMAS):
         return parser
     names = ("registry_url", *_ACCESS, "registry_wait", "registry_use_id", "framing")
-    return {**parser, "key": {**{it: parser[it] for it in names if it in parser}, **key}}
+    return {**parser, "key": {**{word: parser[word] for word in names if word in parser}, **key}}
 
 
 def groups_of(pattern: str | None) -> Collection[str]:

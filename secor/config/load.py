@@ -107,7 +107,7 @@ def validate_as(root: type[Root], tree: Mapping[str, Any]) -> tuple[Root | None,
         else:
             break
     # A missing table is told by the keys that it needs.
-    absent = {key for key in missing if any(it.startswith(f"{key}.") for it in faults)}
+    absent = {key for key in missing if any(fault.startswith(f"{key}.") for fault in faults)}
     faults = {key: message for key, message in faults.items() if key not in absent}
     return (None if faults else config), faults
 

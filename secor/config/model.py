@@ -352,7 +352,9 @@ class Config(Section):
         if output.naming == "confluent" and parser.targets:
             why = "routes bring messages of several topics together, and names would be the same"
             raise fault(f'{why}: not with naming = "confluent"', f"{before}output.naming")
-        changing = [it.kind for it in parser.transforms if it.kind in CHANGES_FIELDS]
+        changing = [
+            transform.kind for transform in parser.transforms if transform.kind in CHANGES_FIELDS
+        ]
         if changing and not output.stores_fields:
             shown = ", ".join(sorted(TYPED_FORMATS))
             why = f"{changing[0]} would not show: {output.format} writes values as they came"

@@ -178,7 +178,9 @@ class Parser(DecoderSettings):
     @property
     def targets(self) -> tuple[str, ...]:
         """The topics to whose directories messages may be routed."""
-        return tuple(dict.fromkeys(name for it in self.transforms for name in _targets(it)))
+        return tuple(
+            dict.fromkeys(name for transform in self.transforms for name in _targets(transform))
+        )
 
 
 def check_together(parsers: Mapping[str, Parser]) -> None:

@@ -314,7 +314,9 @@ def _parts(annotation: Any, metadata: Sequence[Any]) -> Iterator[tuple[Any, tupl
 
 def _unit(annotation: Any, metadata: Sequence[Any]) -> Literal["bytes", "seconds", ""]:
     for _, validators in _parts(annotation, metadata):
-        functions = [it.func for it in validators if isinstance(it, BeforeValidator)]
+        functions = [
+            validator.func for validator in validators if isinstance(validator, BeforeValidator)
+        ]
         if parse_size in functions:
             return "bytes"
         if parse_duration in functions:

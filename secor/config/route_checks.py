@@ -58,10 +58,10 @@ def _pattern(route: TableRoute, topic: str | None) -> str:
 def _overlapping(patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Give pairs of patterns that have a name in common."""
     heads = {it: it.partition(_VALUE)[0] for it in patterns}
-    tails = {it: it[::-1].partition(_VALUE)[0] for it in heads}
+    tails = {head: head[::-1].partition(_VALUE)[0] for head in heads}
     several = max(heads, tails, key=lambda ends: len({*ends.values()}))
     open_ones: list[str] = []
-    for pattern in sorted(several, key=lambda it: several[it]):
+    for pattern in sorted(several, key=lambda listed_object: several[listed_object]):
         # In this order those that begin alike follow each other: few pairs are left to look at.
         while open_ones and not several[pattern].startswith(several[open_ones[-1]]):
             open_ones.pop()
@@ -111,7 +111,9 @@ def _created_tables(route: TableRoute, topics: Sequence[str]) -> set[str]:
     """Return the tables that a route creates, as far as they can be told; templates as they are."""
     if not route.auto_create:
         return set()
-    named = {route.table.replace("{topic}", safe_name(it)) for it in topics if route.takes(it)}
+    named = {
+        route.table.replace("{topic}", safe_name(topic)) for topic in topics if route.takes(topic)
+    }
     return named | {route.table}
 
 

@@ -72,7 +72,7 @@ class Arrived:
     @property
     def size(self) -> int:
         """Bytes in memory, at most: of fetches that are not decoded whole, and of chunks."""
-        decoded = sum(held_bytes(it) for it in self._decoded if isinstance(it, Chunk))
+        decoded = sum(held_bytes(part) for part in self._decoded if isinstance(part, Chunk))
         return decoded + sum(size for _, size in self._fetches)
 
 

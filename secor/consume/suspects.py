@@ -216,7 +216,9 @@ class Suspects:
 
     def _record(self, topic: str, root: str, generation: int) -> None:
         with self._recording:  # partitions are located by several threads
-            for death in [it for it in self._pending if it.topic_partition.topic == topic]:
+            for death in [
+                message for message in self._pending if message.topic_partition.topic == topic
+            ]:
                 number = death.topic_partition.partition
                 where = f"{generation}_{number}_{death.start:020d}-{death.end:020d}"
                 if put_bytes(self._store, f"{root}/{where}.{death.process}.died", b"{}\n"):
@@ -267,7 +269,7 @@ def _reason(body: bytes) -> str:
 
 def _deadly(deaths: Sequence[OffsetRange]) -> list[int]:
     """Return the offsets of single messages that killed often enough."""
-    singles = Counter(it.start for it in deaths if it.end == it.start + 1)
+    singles = Counter(death.start for death in deaths if death.end == death.start + 1)
     return sorted(offset for offset, count in singles.items() if count >= DEATHS)
 
 

@@ -92,10 +92,13 @@ def _extra(part: Part, rows: list[int]) -> list[object]:
     chosen = part.records.take(pa.array(rows, pa.int64()))
     if part.stream == QUARANTINE:
         headers = chosen.column("headers").to_pylist()
-        return [it[-1]["value"] if it[-1]["key"] == REASON_HEADER else None for it in headers]
+        return [
+            header[-1]["value"] if header[-1]["key"] == REASON_HEADER else None
+            for header in headers
+        ]
     if ROW in chosen.schema.names:
         decoded = chosen.column(ROW)
-        columns = [(it.name, texts(field_at(decoded, it.name))) for it in decoded.type]
+        columns = [(child.name, texts(field_at(decoded, child.name))) for child in decoded.type]
         return [_row(columns, row) for row in range(len(rows))]
     values = chosen.column("value").to_pylist()
     return [None if value is None else hashlib.sha256(value).hexdigest()[:16] for value in values]

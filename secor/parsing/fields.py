@@ -188,10 +188,10 @@ def values_of(column: pa.Array) -> list[Any]:
     """Return nested values, their leaves as ``readable`` has them, JSON text parsed."""
     kind = column.type
     if pa.types.is_struct(kind):
-        names = [it.name for it in kind]
+        names = [child.name for child in kind]
         inner = [_values_of(pc.struct_field(column, [at]), it) for at, it in enumerate(kind)]
         return [
-            dict(zip(names, (it[row] for it in inner), strict=True)) if present else None
+            dict(zip(names, (child[row] for child in inner), strict=True)) if present else None
             for row, present in enumerate(column.is_valid().to_pylist())
         ]
     if pa.types.is_list(kind):

@@ -225,7 +225,7 @@ def _path_fault(path: object) -> str | None:
     unsafe = (
         size > LONGEST_PATH
         or _UNSAFE.search(path)
-        or any(it in ("", ".", "..") or len(it.encode()) > LONGEST_PIECE for it in pieces)
+        or any(piece in ("", ".", "..") or len(piece.encode()) > LONGEST_PIECE for piece in pieces)
     )
     return (
         f"the plug-in's path {show_value(path)} is not safe; use escape_value" if unsafe else None

@@ -31,7 +31,7 @@ def registry_content(server: RegistryServer) -> Iterator[tuple[str, dict[str, An
     """
     yield GLOBAL, {"compatibility": _compatibility(server, "/config")}
     subjects: dict[str, dict[str, Version]] = {}
-    present = {_place(it) for it in _schemas(server, deleted=False)}
+    present = {_place(schema) for schema in _schemas(server, deleted=False)}
     for it in _schemas(server, deleted=True):
         version = _version(server, it)
         if _place(it) not in present:
@@ -49,7 +49,7 @@ def _schemas(server: RegistryServer, *, deleted: bool) -> Iterator[dict[str, Any
     while True:
         wanted = "true" if deleted else "false"
         page = server.get_json(f"/schemas?deleted={wanted}&offset={offset}&limit={AT_ONCE}")
-        new = [it for it in page if _place(it) not in seen]
+        new = [entry for entry in page if _place(entry) not in seen]
         seen.update(map(_place, new))
         yield from new
         # A registry that knows no pages answers all of it each time.

@@ -45,7 +45,10 @@ class SchemaVersion:
         return (self.kind, self._content()) == (other.kind, other._content())
 
     def _content(self) -> tuple[Any, ...]:
-        references = sorted((it["name"], it["subject"], it["version"]) for it in self.references)
+        references = sorted(
+            (reference["name"], reference["subject"], reference["version"])
+            for reference in self.references
+        )
         if self.kind == "PROTOBUF":
             return self.schema.split(), references
         try:
@@ -100,7 +103,7 @@ class RegistryComparison:
 
 def compare_registries(kept: RegistryState, present: RegistryState) -> RegistryComparison:
     """Compare what was kept with what a registry has; conflicts say what to do."""
-    by_id = {it.schema_id: it for it in present.versions.values()}
+    by_id = {version.schema_id: version for version in present.versions.values()}
     missing: list[SchemaVersion] = []
     conflicts: list[str] = []
     for place, it in sorted(kept.versions.items()):
@@ -142,7 +145,7 @@ _WHAT_TO_DO = (
 
 
 def _referenced_first(versions: Sequence[SchemaVersion]) -> Iterator[SchemaVersion]:
-    by_place = {it.place: it for it in versions}
+    by_place = {version.place: version for version in versions}
     given: set[Place] = set()
 
     def with_references(it: SchemaVersion) -> Iterator[SchemaVersion]:
@@ -155,7 +158,9 @@ def _referenced_first(versions: Sequence[SchemaVersion]) -> Iterator[SchemaVersi
                 yield from with_references(other)
         yield it
 
-    for it in sorted(versions, key=lambda it: (it.schema_id, it.subject, it.version)):
+    for it in sorted(
+        versions, key=lambda version: (version.schema_id, version.subject, version.version)
+    ):
         yield from with_references(it)
 
 

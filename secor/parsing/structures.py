@@ -61,7 +61,9 @@ def _beyond(here: pa.Array, steps: Sequence[str]) -> Truths:
     for at, step in enumerate(steps):
         kind = here.type
         if pa.types.is_list(kind) or pa.types.is_map(kind):
-            return np.array([_leads(it, steps[at:], True) for it in values_of(here)], dtype=bool)
+            return np.array(
+                [_leads(value, steps[at:], True) for value in values_of(here)], dtype=bool
+            )
         index = kind.get_field_index(step) if pa.types.is_struct(kind) else -1
         if index < 0:
             break

@@ -212,7 +212,7 @@ class Filter:
         return (self.path,)
 
     def _wanted_texts(self) -> list[str] | None:
-        return None if self.values is None else sorted(str(text_of(it)) for it in self.values)
+        return None if self.values is None else sorted(str(text_of(value)) for value in self.values)
 
     def keep(self, decoded: Decoded) -> Truths:
         """Tell for each row whether it stays."""

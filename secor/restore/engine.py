@@ -153,12 +153,14 @@ class Engine:
         self._discover()
         finished = self._finished()
         with self._lock:
-            working = [it for it in self._schedule.assigned if it.phase in _IN_WORK]
+            working = [source for source in self._schedule.assigned if source.phase in _IN_WORK]
             over = self._stop or self._wish is Wish.STOPPED or finished
             if working or not over:
                 return None
-            failed = tuple(it for it in self._schedule.assigned if it.phase is Phase.FAILED)
-            done = sum(it.phase is Phase.EXHAUSTED for it in self._schedule.assigned)
+            failed = tuple(
+                source for source in self._schedule.assigned if source.phase is Phase.FAILED
+            )
+            done = sum(source.phase is Phase.EXHAUSTED for source in self._schedule.assigned)
             return Ended(self._wish, failed, done)
 
     def _finished(self) -> bool:
@@ -170,10 +172,10 @@ class Engine:
         with self._lock:
             if self._follow or not self._schedule.settled:
                 return False
-            phases = {it.source: it.phase for it in self._schedule.assigned}
+            phases = {source.source: source.phase for source in self._schedule.assigned}
         if Phase.FAILED in phases.values():
             return True
-        others = {it for listed in self._listed.values() for it in listed} - phases.keys()
+        others = {listing for listed in self._listed.values() for listing in listed} - phases.keys()
         now = self._clock.monotonic()
         if others and now < self._others_at:
             return False

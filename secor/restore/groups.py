@@ -129,7 +129,9 @@ def translate(
     ``sources`` are the job's source partitions; ``written`` is how far it has written each.
     ``by_time`` gives a place for offsets of which no pair is known.
     """
-    by_source = {(it.topic, it.partition): it for it in sources}
+    by_source = {
+        (other_source.topic, other_source.partition): other_source for other_source in sources
+    }
     known: dict[SourcePartition, GroupOffset] = {}
     for it in committed:
         source = by_source.get((it.topic_partition.topic, it.topic_partition.partition))

@@ -64,8 +64,8 @@ class JobLimits:
 
     def needed(self, extents: Iterable[SourceExtent]) -> int:
         """Return how many partitions a target must have for these source partitions."""
-        numbers = (it.source.partition for it in extents)
-        return max((self.mapping.get(it, it) for it in numbers), default=-1) + 1
+        numbers = (extent.source.partition for extent in extents)
+        return max((self.mapping.get(number, number) for number in numbers), default=-1) + 1
 
 
 def findings(
@@ -177,7 +177,7 @@ def _times(
         return
     yield from _time_limits(extents, target, limits)
     deletes = "delete" in target.settings.get("cleanup.policy", "delete")
-    oldest = min((it.oldest for it in extents if it.oldest is not None), default=None)
+    oldest = min((extent.oldest for extent in extents if extent.oldest is not None), default=None)
     if oldest is None or not deletes:
         return
     age = limits.now - oldest
@@ -202,8 +202,8 @@ def _time_limits(
     extents: Sequence[SourceExtent], target: TargetTopic, limits: JobLimits
 ) -> Iterator[Finding]:
     """Brokers refuse messages that are further from their clock than these settings allow."""
-    ages = [limits.now - it.oldest for it in extents if it.oldest is not None]
-    leads = [it.newest - limits.now for it in extents if it.newest is not None]
+    ages = [limits.now - extent.oldest for extent in extents if extent.oldest is not None]
+    leads = [extent.newest - limits.now for extent in extents if extent.newest is not None]
     for name, distances, which in (
         ("message.timestamp.before.max.ms", ages, "oldest"),
         ("message.timestamp.after.max.ms", leads, "newest"),

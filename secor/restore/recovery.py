@@ -105,7 +105,7 @@ def compare_group(
 
     A group that has consumed more since is not behind: its offset is beyond the restored one.
     """
-    known = {it: present[it] for it in wanted if it in present}
+    known = {schema_id: present[schema_id] for schema_id in wanted if schema_id in present}
     return GroupState(
         group,
         equal=sum(known[it] == wanted[it] for it in known),
@@ -134,12 +134,12 @@ def state_of_groups(
                 f" restored {wanted} ({how_many(len(it.behind), 'such offset')}): if nobody has set"
                 " it back on purpose, run again with --force"
             )
-    moved = [it for it in groups if it.moved_on]
+    moved = [group for group in groups if group.moved_on]
     further = f"{how_many(len(moved), 'group has', 'groups have')} consumed more since"
     return KindState(
         "groups",
         total=len(groups),
-        done=sum(not it.missing and not it.behind for it in groups),
+        done=sum(not group.missing and not group.behind for group in groups),
         obstacles=(*obstacles, *refused),
         notes=(*([further] if moved else []), *notes),
     )

@@ -55,7 +55,8 @@ def transformed(
     if not isinstance(result, pa.RecordBatch):
         gave = f"gave {_kind(result)}"
     elif result.schema != SCHEMA:
-        gave = f"gave the columns {', '.join(f'{it.name} ({it.type})' for it in result.schema)}"
+        columns = ", ".join(f"{column.name} ({column.type})" for column in result.schema)
+        gave = f"gave the columns {columns}"
     elif not result.column("offset").equals(records.column("offset")):
         gave = f"gave other offsets for {how_many(records.num_rows, 'row')}"
     else:
@@ -154,7 +155,7 @@ class Routing:
         ranges = self.ranges.get((source.topic, source.partition))
         if ranges is not None:
             offsets = records.column("offset").to_numpy()
-            inside = [(offsets >= it.start) & (offsets < it.end) for it in ranges]
+            inside = [(offsets >= span.start) & (offsets < span.end) for span in ranges]
             kept &= np.logical_or.reduce(inside)
         if self.since is not None or self.until is not None:
             times = records.column("timestamp")

@@ -23,7 +23,7 @@ def selection_findings(
 
     A range that names nothing would let its topic be restored as a whole.
     """
-    known = {(it.topic, it.partition) for it in sources}
+    known = {(source.topic, source.partition) for source in sources}
     for topic, partition in ranges:
         if (topic, partition) not in known:
             what = (
@@ -31,10 +31,10 @@ def selection_findings(
                 " or take it out"
             )
             yield Finding(Severity.REFUSE, "source.ranges", what)
-    for topic in sorted(set(topics) - {it.topic for it in sources}):
+    for topic in sorted(set(topics) - {source.topic for source in sources}):
         what = f"names {topic}, of which the source has nothing that the job selects"
         yield Finding(Severity.WARN, "source.topics", what)
-    for number in sorted(set(partitions) - {it.partition for it in sources}):
+    for number in sorted(set(partitions) - {source.partition for source in sources}):
         what = f"names {number}, and no topic of the job has such a partition"
         yield Finding(Severity.WARN, "source.partitions", what)
 

@@ -50,7 +50,9 @@ def _with_text(kind: pa.DataType, *, uuids: bool) -> pa.DataType:
     if isinstance(kind, pa.UuidType):
         return kind if uuids else pa.string()
     if pa.types.is_struct(kind):
-        return pa.struct([it.with_type(_with_text(it.type, uuids=uuids)) for it in kind.fields])
+        return pa.struct(
+            [field.with_type(_with_text(field.type, uuids=uuids)) for field in kind.fields]
+        )
     if is_list(kind):
         return pa.list_(kind.value_field.with_type(_with_text(kind.value_type, uuids=uuids)))
     if pa.types.is_map(kind):

@@ -169,9 +169,11 @@ def _prune(array: pa.Array, marked: bool, path: Path, winners: Mapping[Path, str
     if array.null_count == len(array):
         return array
     if marked or is_json(kind):
-        values = [None if it is None else loads(it) for it in text_of(array).to_pylist()]
+        values = [
+            None if number is None else loads(number) for number in text_of(array).to_pylist()
+        ]
         pruned = [_prune_value(value, path, winners) for value in values]
-        texts = pa.array([None if it is None else dumps(it) for it in pruned], pa.string())
+        texts = pa.array([None if field is None else dumps(field) for field in pruned], pa.string())
         return texts if not is_json(kind) else pa.ExtensionArray.from_storage(kind, texts)
     if winners.get(path, _kind(kind)) != _kind(kind):
         return pa.nulls(len(array), kind)
@@ -192,7 +194,7 @@ def _prune_value(value: Any, path: Path, winners: Mapping[Path, str]) -> Any:
     if isinstance(value, dict):
         return {name: _prune_value(it, (*path, name), winners) for name, it in value.items()}
     if isinstance(value, list):
-        return [_prune_value(it, (*path, ITEM), winners) for it in value]
+        return [_prune_value(item, (*path, ITEM), winners) for item in value]
     return value
 
 

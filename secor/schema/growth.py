@@ -218,7 +218,9 @@ class Growth:
         those of the type of ``first`` first.
         """
         seen = seen_together(following, numbers=self._numbers, rules=KEPT, known=self._fields)
-        new = [str(it) for it in seen.outvoted if is_new(self._fields, it.path)]
+        new = [
+            str(field_name) for field_name in seen.outvoted if is_new(self._fields, field_name.path)
+        ]
         # By itself, too: among others that are in conflict with it, it widens nothing.
         alone = observe(first).type
         self._propose(grow_schema(grow_schema(self._fields, seen.type), alone), new)

@@ -159,11 +159,14 @@ def _has_many_digits(value: Any) -> bool:
 
 def _decimals(numbers: Sequence[int | LongNumber]) -> pa.Array:
     """Return decimals of one scale; JSON text if one has more digits than any type."""
-    exact = [it.decimal() if isinstance(it, LongNumber) else Decimal(it) for it in numbers]
+    exact = [
+        number.decimal() if isinstance(number, LongNumber) else Decimal(number)
+        for number in numbers
+    ]
     try:
         return pa.array(exact)
     except pa.ArrowInvalid:
-        return as_json(pa.array([dumps(it) for it in numbers], pa.string()))
+        return as_json(pa.array([dumps(number) for number in numbers], pa.string()))
 
 
 def _kind(value: Any) -> str:
@@ -234,7 +237,7 @@ def _objects(values: Sequence[Any], lossless: bool, target: pa.DataType | None) 
     targets = {} if target is None or not pa.types.is_struct(target) else dict(_types(target))
     columns = {
         name: typed(
-            [None if it is None else it.get(name) for it in values],
+            [None if number is None else number.get(name) for number in values],
             lossless=lossless,
             target=targets.get(name),
         )
@@ -253,9 +256,9 @@ def _types(struct: pa.StructType) -> Iterator[tuple[str, pa.DataType]]:
 
 def _maps(objects: Sequence[dict[str, Any] | None], target: pa.DataType) -> pa.MapArray:
     """Return objects as maps with items for ``target``: names in order, also those of null."""
-    names = [None if it is None else sorted(it) for it in objects]
+    names = [None if stored is None else sorted(stored) for stored in objects]
     keys = pa.array(names, pa.list_(pa.string()))
-    values = [it[name] for it in objects if it is not None for name in sorted(it)]
+    values = [stored[name] for stored in objects if stored is not None for name in sorted(stored)]
     return map_of(flatten(keys), typed(values, lossless=True, target=target), keys)
 
 

@@ -133,8 +133,8 @@ class _Look:
             for path, kinds in self._tally.items()
             if not self._is_within_text(path) and (it := find_outvoted(path, self._merged(kinds)))
         ]
-        winners = {it.path: it.kind for it in outvoted}
-        columns = [observe(prune(it, winners) if winners else it) for it in self._groups]
+        winners = {field_name.path: field_name.kind for field_name in outvoted}
+        columns = [observe(prune(group, winners) if winners else group) for group in self._groups]
         together, *others = (column.type for column in columns) if columns else (pa.struct([]),)
         for other in others:
             both = widen(together, other)
@@ -143,7 +143,9 @@ class _Look:
         kind = self._finished(with_times(together, columns, self._times), ())
         types = dict(_types(kind, ()))
         if self._rules.any_text:
-            outvoted = [it for it in outvoted if not _is_any(types.get(it.path))]
+            outvoted = [
+                field_name for field_name in outvoted if not _is_any(types.get(field_name.path))
+            ]
         mixed = [
             Mixed(path, dict(kinds.most_common()))
             for path, kinds in self._tally.items()

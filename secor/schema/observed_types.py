@@ -75,7 +75,7 @@ def _codes(array: pa.Array, marked: bool, *, nested: bool = True) -> Codes:
     kind = array.type
     if marked or is_json(kind):
         texts = text_of(array).to_pylist()
-        return _number(None if it is None else _shape(loads(it), nested) for it in texts)
+        return _number(None if text is None else _shape(loads(text), nested) for text in texts)
     codes: Codes = present.astype(np.int64)
     if not nested or not codes.any():
         return _fractions(array, codes)
@@ -112,12 +112,12 @@ def _codes_of_lists(lists: pa.Array, items: Codes) -> Codes:
 
 def _number(shapes: Iterable[Hashable]) -> Codes:
     numbers: dict[Hashable, int] = {None: 0}
-    return np.array([numbers.setdefault(it, len(numbers)) for it in shapes], dtype=np.int64)
+    return np.array([numbers.setdefault(shape, len(numbers)) for shape in shapes], dtype=np.int64)
 
 
 def _shape(value: Any, nested: bool = True) -> Hashable:
     if isinstance(value, dict):
-        return frozenset((it, _shape(value[it])) for it in value) if nested else "nested"
+        return frozenset((item, _shape(value[item])) for item in value) if nested else "nested"
     if isinstance(value, list):
         return ("list", frozenset(map(_shape, value))) if nested else "nested"
     if isinstance(value, float):  # to seek one in a range takes for ever

@@ -132,7 +132,7 @@ def _values(pushed: Any) -> Sequence[object]:
 def _topics(pushed: Any) -> frozenset[str] | None:
     values = _values(pushed)
     # Only a topic's name may become a path.
-    names = {it for it in values if isinstance(it, str) and _TOPIC.fullmatch(it)}
+    names = {value for value in values if isinstance(value, str) and _TOPIC.fullmatch(value)}
     return frozenset(names) if values else None
 
 
@@ -147,10 +147,10 @@ def _common_topics(
 def _span(pushed: Any, read: Callable[[object], tuple[int, int] | None]) -> Span:
     """Return the numbers that pass; ``read`` returns a value rounded up and rounded down."""
     values = _values(pushed) or (getattr(pushed, "value", None),)
-    around = [span for it in values if (span := read(it)) is not None]
+    around = [span for value in values if (span := read(value)) is not None]
     if len(around) < len(values):
         return Span()
-    up, down = min(it[0] for it in around), max(it[1] for it in around)
+    up, down = min(outer[0] for outer in around), max(outer[1] for outer in around)
     match _kind(pushed):
         case "EqualTo" | "EqualNullSafe" | "In":
             return _within_64_bits(up, next_offset(down))
@@ -186,6 +186,6 @@ def _instant(value: object) -> tuple[int, int] | None:
 
 
 def _intersection(span: Span, other: Span) -> Span:
-    starts = [it for it in (span.start, other.start) if it is not None]
-    ends = [it for it in (span.end, other.end) if it is not None]
+    starts = [item for item in (span.start, other.start) if item is not None]
+    ends = [item for item in (span.end, other.end) if item is not None]
     return Span(max(starts, default=None), min(ends, default=None))

@@ -178,10 +178,10 @@ def read_table(session: SparkSession, table: Table) -> DataFrame:
     reader = session.read.format("hudi").option("hoodie.metadata.enable", "false")
     reader = reader.option("as.of.instant", head.summary[REQUESTED])
     rows = reader.load(spark_location(table.location))
-    absent = [it for it in columns if it.name not in rows.columns]
+    absent = [field for field in columns if field.name not in rows.columns]
     for column in absent:  # no commit has brought a row that has it
         rows = rows.withColumn(column.name, functions.lit(None).cast(column.dataType))
-    return rows.select(*(functions.col(quoted(it.name)) for it in columns))
+    return rows.select(*(functions.col(quoted(field.name)) for field in columns))
 
 
 def spark_location(location: str) -> str:
@@ -194,7 +194,7 @@ def spark_columns(schema: pa.Schema) -> StructType:
     """Return the columns of a table as Spark has them; a UUID is a text there."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    plain = [pa.field(it.name, _spark_type(it.type)) for it in schema]
+    plain = [pa.field(field.name, _spark_type(field.type)) for field in schema]
     return from_arrow_schema(pa.schema(plain), prefer_timestamp_ntz=True)
 
 
@@ -204,7 +204,7 @@ def _spark_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_fixed_size_binary(kind):
         return pa.binary()
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(it.name, _spark_type(it.type)) for it in kind])
+        return pa.struct([pa.field(child.name, _spark_type(child.type)) for child in kind])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(_spark_type(kind.value_type))
     if pa.types.is_map(kind):

@@ -56,7 +56,7 @@ def change_columns(columns: StructType) -> StructType:
     """
     from pyspark.sql import types
 
-    row = types.StructType([types.StructField(it.name, it.dataType) for it in columns])
+    row = types.StructType([types.StructField(column.name, column.dataType) for column in columns])
     return types.StructType([*position_columns(), types.StructField(ROW, row)])
 
 

@@ -210,7 +210,7 @@ class StagedReader:
         open_store, schema, paths = self._open_store, staged.table.schema, staged.paths
 
         def read(numbers: Sequence[int], row: pa.StructType) -> Iterator[pa.RecordBatch]:
-            objects = [(paths[it], masks[it]) for it in numbers]
+            objects = [(paths[number], masks[number]) for number in numbers]
             return read_changes(open_store, objects, schema, row)
 
         return changes_frame(session, read, len(paths), staged.columns)
@@ -238,7 +238,7 @@ def _keep(path: Path, kept: Truths, known: KnownValues | None) -> Path | None:
 def _masks(kept: Truths, starts: Starts) -> list[bytes | None]:
     """Return which rows of each file are kept, as bits; None for all of them."""
     of_files = [kept[start:end] for start, end in pairwise(starts)]
-    return [None if it.all() else np.packbits(it).tobytes() for it in of_files]
+    return [None if file.all() else np.packbits(file).tobytes() for file in of_files]
 
 
 def _reduced_by_spark(

@@ -57,7 +57,9 @@ class SparkTables:
         rows = self._rows(table, branch)
         if rows is None:
             return
-        columns = [it for it in comparable_columns(table.schema) if it.name in rows.columns]
+        columns = [
+            column for column in comparable_columns(table.schema) if column.name in rows.columns
+        ]
         aggregates = extremes_sql(columns, quoted)
         with self._failing(table):
             rows = rows.groupBy(PLACE).agg(

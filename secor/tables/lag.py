@@ -52,7 +52,11 @@ def lag_by_table(
     """Return the sum over the topic partitions that may have rows for each table."""
     lags = {}
     for table in tables:
-        fed = {topic for topic in {it.topic for it in ends} if feeds(table, topic)}
+        fed = {
+            topic
+            for topic in {topic_partition.topic for topic_partition in ends}
+            if feeds(table, topic)
+        }
         own = {key: end for key, end in ends.items() if key.topic in fed}
         lags[table] = sum(lag_of(own, committed, lacking.get(table, ())).values())
     return lags

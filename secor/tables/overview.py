@@ -49,7 +49,7 @@ class TableOverview:
         """Tell whether the table still needs a batch."""
         if item.manifest is None:
             return True
-        if not any(it.table == self.table and it.files for it in item.manifest.tables):
+        if not any(table.table == self.table and table.files for table in item.manifest.tables):
             return False
         reached = self.record.vector.next_offset(item.manifest.cluster, item.topic_partition)
         return reached is None or item.range.end > reached

@@ -173,9 +173,9 @@ def _rows(part: Part, table: Table) -> Iterator[TriedRow]:
         for appended in _values(column, table):
             yield TriedRow(table.identifier, "append", partition, appended)
         return
-    children = dict(zip([it.name for it in column.type], column.flatten(), strict=True))
+    children = dict(zip([child.name for child in column.type], column.flatten(), strict=True))
     values = _values(children[ROW], table)
-    names = {int(it.metadata[FIELD_ID]): it.name for it in table.schema}
+    names = {int(field.metadata[FIELD_ID]): field.name for field in table.schema}
     put = "append" if set(table.key) == set(INSERT_KEY) else "upsert"
     kept = children[KEPT.name].to_pylist() if KEPT.name in children else [()] * len(values)
     for operation, own, ids in zip(children["operation"].to_pylist(), values, kept, strict=True):
@@ -199,7 +199,7 @@ def _readable(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_struct(kind):
         return {name: _readable(it, kind.field(name).type) for name, it in value.items()}
     if is_list(kind):
-        return [_readable(it, kind.value_type) for it in value]
+        return [_readable(item, kind.value_type) for item in value]
     if pa.types.is_map(kind):
         return {name: _readable(it, kind.item_type) for name, it in value.items()}
     return str(UUID(bytes=value)) if is_uuid(kind) else value
@@ -221,7 +221,9 @@ class TriedTable:
 
     def columns(self) -> Iterator[tuple[pa.Field, str | None]]:
         """Give each column after the trial, and its type before: None for a new column."""
-        known = {} if self.before is None else {it.name: it for it in self.before.schema}
+        known = (
+            {} if self.before is None else {column.name: column for column in self.before.schema}
+        )
         for field in self.after.schema:
             earlier = known.get(field.name)
             yield field, None if earlier is None else described_type(earlier)
@@ -229,7 +231,7 @@ class TriedTable:
 
 def partition_terms(table: Table) -> list[str]:
     """Return what a table is partitioned by, such as ``day(ts)``."""
-    names = {int(it.metadata[FIELD_ID]): it.name for it in table.schema}
+    names = {int(column.metadata[FIELD_ID]): column.name for column in table.schema}
     return [
         name if field.transform == "identity" else _term(field.transform, name)
         for field in table.spec

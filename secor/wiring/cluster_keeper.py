@@ -197,7 +197,7 @@ def first_partition(config: Config, reader: KafkaReader) -> TopicPartition | Non
     """Return the group's first topic partition, whose owner looks; None without topics."""
     kafka = config.kafka
     present = reader.topics(kafka.topics_pattern, kafka.topics_exclude)
-    topics = [it for it in present if not kafka.topics or it in kafka.topics]
+    topics = [group for group in present if not kafka.topics or group in kafka.topics]
     return TopicPartition(min(topics), 0) if topics else None
 
 
@@ -212,7 +212,7 @@ def access_items(kind: str, options: Mapping[str, object]) -> Iterator[Item]:
     rules = read_access_rules(options)
     by_resource = groupby(rules, key=lambda it: (it.resource, it.name, it.pattern))
     for (resource, name, pattern), same in by_resource:
-        yield f"{resource}:{pattern}:{name}", [asdict(it) for it in same]
+        yield f"{resource}:{pattern}:{name}", [asdict(entry) for entry in same]
 
 
 def registry_server(registry: Registry) -> RegistryServer:

@@ -64,7 +64,9 @@ def offsets_of_archive(
     store = reach_store(job.config.store, connections=1)
     target = job.log.cluster_id()
     kept = kept_clusters(store, source.prefix, "groups")
-    renamed = all(job.target_name(it.topic) != it.topic for it in job.sources())
+    renamed = all(
+        job.target_name(other_source.topic) != other_source.topic for other_source in job.sources()
+    )
     if not required and (not kept or (set(kept) == {target} and renamed)):
         return None
     cluster = choose_cluster(store, source.prefix, "groups", moment.cluster, target)
@@ -80,7 +82,7 @@ def offsets_of_archive(
             f"no group {', '.join(missing)} is kept of cluster {cluster}: look at the spelling;"
             " secor cat --groups shows them; --from names a cluster that has them, or a file"
         )
-    topics = {it.topic for it in job.sources()}
+    topics = {other_source.topic for other_source in job.sources()}
     offsets = tuple(
         GroupOffset(group, place, it.offset, it.metadata)
         for group, content in state.contents()
@@ -141,7 +143,7 @@ def offsets_of_file(path: Path, groups: Collection[str]) -> Origin:
                     offsets.append(_of_row(path, number, row, groups))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigurationError(f"{path}: {error}") from error
-    return Origin(tuple(it for it in offsets if not groups or it.group in groups), None)
+    return Origin(tuple(offset for offset in offsets if not groups or offset.group in groups), None)
 
 
 def _of_row(path: Path, number: int, row: list[str], groups: Collection[str]) -> GroupOffset:

@@ -42,7 +42,7 @@ def group_items(
         offsets, more = admin.offsets_of(names[begin : begin + GROUPS_AT_ONCE])
         refused += more
         for name, places in sorted(offsets.items()):
-            if places and not any(_LEDGER.match(it.metadata) for it in places.values()):
+            if places and not any(_LEDGER.match(place.metadata) for place in places.values()):
                 yield name, encode_offsets(places)
     denied(refused)
 
@@ -98,4 +98,4 @@ def choose_cluster(
             f"the archive {prefix!r} has no {kind}: a backup group keeps them within minutes"
             " (docs/recovery.md); its log says cluster_not_kept where it may not"
         )
-    return max(others, key=lambda it: others[it])
+    return max(others, key=lambda other: others[other])

@@ -117,7 +117,9 @@ def unusable(parser: Parser, *, typed: bool) -> dict[str, str]:
 
 def _named_file(settings: DecoderSettings) -> str:
     """Return the key of what a decoder is made from; it is the decoder's own where that is all."""
-    named = [it for it in NAMES if settings.decoder in OF_DECODERS[it] and getattr(settings, it)]
+    named = [
+        name for name in NAMES if settings.decoder in OF_DECODERS[name] and getattr(settings, name)
+    ]
     return (named or ["decoder"])[0]
 
 

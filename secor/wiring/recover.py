@@ -62,7 +62,7 @@ class Recovery:
 
     def topics(self) -> list[str]:
         """Return the archived topics that are restored, with messages or without, by name."""
-        named = {it.topic for it in self.job.sources()} | set(self.job.described_topics())
+        named = {source.topic for source in self.job.sources()} | set(self.job.described_topics())
         return sorted(it for it in named if self.job.target_name(it) not in self.job.own_topics)
 
     def wants(self, kind: str) -> bool:
@@ -101,7 +101,7 @@ class Recovery:
         return made.is_complete and self.messages().is_complete
 
     def _made(self, topics: list[str], described: Mapping[str, TopicDescription]) -> KindState:
-        missing = [it for it in topics if self.job.target_name(it) not in described]
+        missing = [topic for topic in topics if self.job.target_name(topic) not in described]
         count = self.job.offsets_partitions()
         record = self.job.control(count).read() if count else None
         ids = {name: it.topic_id for name, it in described.items()}
@@ -114,7 +114,9 @@ class Recovery:
         if not self.job.sources():
             return KindState("messages", 0, 0)
         status = status_of(self.job)
-        total = sum(it.extent.range.end - it.extent.range.start for it in status.rows if it.extent)
+        total = sum(
+            row.extent.range.end - row.extent.range.start for row in status.rows if row.extent
+        )
         notes = [] if status.record is None else [f"job {status.job}: {status.state}"]
         obstacles = ["its offsets topic is gone: see secor restore plan"] if status.gone else []
         if status.vanished and not status.holes:
@@ -163,7 +165,9 @@ class Recovery:
     def expected_groups(self) -> Mapping[str, int]:
         """Return how many offsets of groups can be translated how exactly, before the restore."""
         places = expected_places(self.job, self.kept.group_offsets(), self.topics())
-        return {it.value: count for it, count in sorted(places.items(), key=lambda it: it[0].name)}
+        return {
+            it.value: count for it, count in sorted(places.items(), key=lambda place: place[0].name)
+        }
 
     # ------------------------------------------------------------------ doing
 
@@ -203,9 +207,9 @@ class Recovery:
     def _groups(self, messages: KindState, *, commit: bool, force: bool) -> KindState:
         offsets = self.kept.group_offsets()
         if messages.left or messages.obstacles:
-            groups = len({it.group for it in offsets})
+            groups = len({offset.group for offset in offsets})
             return self._kept("groups", lambda: KindState("groups", groups, 0))
-        groups = len({it.group for it in offsets})
+        groups = len({offset.group for offset in offsets})
         bring = partial(self._translate, offsets, commit=commit, force=force)
         return self._safe("groups", groups, bring)
 

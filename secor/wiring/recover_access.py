@@ -100,7 +100,7 @@ def state_of_rules(
             f"the target has {how_many(len(more), 'further rule')}"
             f" ({how_many(denies, 'is a DENY', 'are DENY')}), which stay"
         )
-    done = sum(it in there for it in renamed.rules)
+    done = sum(rule in there for rule in renamed.rules)
     return KindState("acls", len(renamed.rules), done, (*obstacles, *refused), tuple(notes))
 
 
@@ -120,7 +120,7 @@ def _why(refused: Sequence[str]) -> list[str]:
         )
         return [what]
     kinds = sorted(set(refused))
-    return [f"the target refused {how_many(refused.count(it), 'rule')}: {it}" for it in kinds]
+    return [f"the target refused {how_many(refused.count(kind), 'rule')}: {kind}" for kind in kinds]
 
 
 def look_at_rules(options: Mapping[str, Any], renamed: RenamedRules) -> KindState:
@@ -132,14 +132,16 @@ def state_of_quotas(
     wanted: Sequence[Quota], present: Collection[Quota], refused: Sequence[str] = ()
 ) -> KindState:
     """Compare quotas with those of the target, whose other values are not written over."""
-    there = {it.entity: it.values for it in present}
-    others = [it for it in wanted if _differs(it, there.get(it.entity, {}))]
+    there = {group.entity: group.values for group in present}
+    others = [
+        schema_id for schema_id in wanted if _differs(schema_id, there.get(schema_id.entity, {}))
+    ]
     obstacles = [
         f"quota of {it.name}: the target has {_values(there[it.entity])}, the archive"
         f" {_values(it.values)}; run again with --force to set it"
         for it in others
     ]
-    done = sum(_has_all(it, there.get(it.entity, {})) for it in wanted)
+    done = sum(_has_all(schema_id, there.get(schema_id.entity, {})) for schema_id in wanted)
     return KindState("quotas", len(wanted), done, (*obstacles, *refused))
 
 
@@ -157,7 +159,7 @@ def _values(values: Mapping[str, float]) -> str:
 
 def make_quotas(options: Mapping[str, Any], wanted: Sequence[Quota], *, force: bool) -> KindState:
     """Set the quotas that are missing; with ``force`` also those that have other values."""
-    there = {it.entity: it.values for it in read_quotas(options)}
+    there = {quota.entity: quota.values for quota in read_quotas(options)}
     missing = [
         it
         for it in wanted

@@ -44,8 +44,8 @@ def expected_places(
     }
     known = frozenset(topics)
     names = Counter(map(job.target_name, known))
-    mixed = job.config.target.partitioning != "same" or any(it > 1 for it in names.values())
-    return Counter(expected_place(it, extents, known, is_mixed=mixed) for it in offsets)
+    mixed = job.config.target.partitioning != "same" or any(name > 1 for name in names.values())
+    return Counter(expected_place(offset, extents, known, is_mixed=mixed) for offset in offsets)
 
 
 def restored_groups(
@@ -56,7 +56,7 @@ def restored_groups(
     Raises ``ConfigurationError`` where the job has not begun.
     """
     known = frozenset(topics)
-    chosen = [it for it in offsets if it.topic_partition.topic in known]
+    chosen = [offset for offset in offsets if offset.topic_partition.topic in known]
     left_out = [
         Untranslated(it, "the recovery does not restore this topic")
         for it in offsets
@@ -65,7 +65,7 @@ def restored_groups(
     refused: list[Untranslated] = []
     wanted: dict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
     precisions: Counter[str] = Counter()
-    archived = {(it.topic, it.partition) for it in job.sources()}
+    archived = {(source.topic, source.partition) for source in job.sources()}
     for group, results in translate_groups(job, chosen).items():
         for result in results:
             if isinstance(result, Untranslated):
@@ -141,7 +141,7 @@ def _states(
 ) -> tuple[list[GroupState], dict[str, dict[TopicPartition, Committed]]]:
     known = admin.states()
     present: dict[str, dict[TopicPartition, Committed]] = {}
-    asked = [it for it in restored.wanted if it in known]
+    asked = [schema_id for schema_id in restored.wanted if schema_id in known]
     for begin in range(0, len(asked), GROUPS_AT_ONCE):
         offsets, _ = admin.offsets_of(asked[begin : begin + GROUPS_AT_ONCE])
         present |= offsets
@@ -170,7 +170,7 @@ def _notes(restored: RestoredGroups) -> Iterator[str]:
         kinds = ", ".join(f"{count:,} {it}" for it, count in sorted(restored.precisions.items()))
         yield f"{how_many(total, 'offset')}: {kinds}"
     if restored.left_out:
-        topics = sorted({it.offset.topic_partition.topic for it in restored.left_out})
+        topics = sorted({group.offset.topic_partition.topic for group in restored.left_out})
         named = ", ".join(topics[:5]) + (", …" if len(topics) > 5 else "")
         yield (
             f"{how_many(len(restored.left_out), 'offset')} of topics that are not restored"

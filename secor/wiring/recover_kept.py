@@ -86,8 +86,8 @@ def kept_cluster(
         raise ConfigurationError(
             f"--cluster: nothing is kept of cluster {wanted}; kept are: {known}"
         )
-    candidates = {it: newest[it] for it in newest if it != target} or newest
-    chosen = wanted or max(candidates, key=lambda it: candidates[it], default=None)
+    candidates = {commit: newest[commit] for commit in newest if commit != target} or newest
+    chosen = wanted or max(candidates, key=lambda candidate: candidates[candidate], default=None)
     if chosen is None:
         return KeptCluster(None, {}, {})
     states = {}

@@ -38,7 +38,7 @@ def kept_registry(
     """Return what was kept of the registry with the target's name, or else of the newest one."""
     newest = {unquote(it): minute for it, minute in kept_clusters(store, prefix, KIND).items()}
     own = urlsplit(registry.url or "").netloc
-    name = own if own in newest else max(newest, key=lambda it: newest[it], default=None)
+    name = own if own in newest else max(newest, key=lambda commit: newest[commit], default=None)
     if name is None:
         return KeptRegistry(None, None)
     others = tuple(sorted(newest.keys() - {name}))

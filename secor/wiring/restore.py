@@ -174,7 +174,7 @@ class Job:
         ``sources`` are those that it has, ``offsets`` all that the job has committed.
         """
         gone = self._chosen(sorted(offsets.keys() - set(sources)))
-        return {it: offsets[it].next_offset for it in gone}
+        return {source: offsets[source].next_offset for source in gone}
 
     def _chosen(self, sources: Iterable[SourcePartition]) -> list[SourcePartition]:
         source = self.config.source
@@ -186,7 +186,7 @@ class Job:
     def routing(self) -> Routing:
         """Return the router over the target's topics as they are now."""
         source, target = self.config.source, self.config.target
-        topics = {self.target_name(it.topic) for it in self.sources()}
+        topics = {self.target_name(other_source.topic) for other_source in self.sources()}
         own = self.own_topics & topics
         if own:
             raise ConfigurationError(

@@ -83,7 +83,7 @@ def change_offsets(
             f"job {job.name} is {known.wish.value}: offsets change only while it is stopped, see"
             " secor restore stop"
         )
-    if known is not None and any(it is not None for it in offsets.values()):
+    if known is not None and any(offset is not None for offset in offsets.values()):
         check_record(job.name, known, job.spec.hash, partitions, job.spec.archive)
     now = int(job.clock.now() * 1000)
     for source, next_offset in offsets.items():

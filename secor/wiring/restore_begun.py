@@ -75,7 +75,7 @@ def owned(job: Job, begun: Begun, topic: str, target: str) -> bool:
         return True
     if not job.transactional and begun.record.generation == FIRST_GENERATION:
         return True
-    if not any(_has_messages(job.log, it) for it in job.log.partitions(target)):
+    if not any(_has_messages(job.log, partition) for partition in job.log.partitions(target)):
         return True
     # Another's open transaction may hide what was committed above it, and a daemon may have
     # written here since the look: the last word has to wait for them.

@@ -92,7 +92,7 @@ def _formatted(name: str, group: str) -> str:
 
 def _check_origin(job: Job, route: Routing, origin: Origin) -> None:
     """Refuse offsets that are the target's own: they would be translated twice."""
-    same = {it.topic_partition.topic for it in origin.offsets}
+    same = {offset.topic_partition.topic for offset in origin.offsets}
     same = {topic for topic in same if route.target(topic) == topic}
     if origin.cluster is not None and same and origin.cluster == job.log.cluster_id():
         raise ConfigurationError(
@@ -111,8 +111,8 @@ def _plan_group(
     *,
     force: bool,
 ) -> GroupPlan:
-    translations = tuple(it for it in results if isinstance(it, Translation))
-    left_out = tuple(it for it in results if isinstance(it, Untranslated))
+    translations = tuple(result for result in results if isinstance(result, Translation))
+    left_out = tuple(result for result in results if isinstance(result, Untranslated))
     state = states.get(name)
     committed = admin.offsets(name) if state is not None else {}
     present = {
@@ -150,7 +150,10 @@ def _obstacles(
 
 def apply_group(admin: GroupAdmin, plan: GroupPlan) -> dict[TopicPartition, SecorError]:
     """Commit what a plan says; return what was refused, or is not there afterwards."""
-    wanted = {it.target: Committed(it.position.offset, it.metadata) for it in plan.translations}
+    wanted = {
+        translation.target: Committed(translation.position.offset, translation.metadata)
+        for translation in plan.translations
+    }
     return admin.commit(plan.name, wanted)
 
 

@@ -67,7 +67,9 @@ class JobPlan:
     @property
     def ends(self) -> dict[SourcePartition, int]:
         """Where the archived offsets of each source partition end."""
-        return {it.source: it.range.end for topic in self.topics for it in topic.extents}
+        return {
+            extent.source: extent.range.end for topic in self.topics for extent in topic.extents
+        }
 
     @property
     def may_begin(self) -> bool:
@@ -160,11 +162,11 @@ def prepare_topic(job: Job, topic: str) -> None:
     Raises ``TargetRefused`` with every finding that refuses.
     """
     sources = job.sources()
-    extents = [job.source.extent(it) for it in sources if it.topic == topic]
+    extents = [job.source.extent(source) for source in sources if source.topic == topic]
     name = job.target_name(topic)
     target = _target(job, name, job.admin.describe([name]).get(name))
     planned = _planned(job, topic, extents, target, begun_of(job))
-    meets = [it for it in meeting(job, {it.topic for it in sources}) if it.topic == name]
+    meets = [it for it in meeting(job, {source.topic for source in sources}) if it.topic == name]
     refusing = refused([*planned.plan_findings, *meets])
     if name in job.own_topics:
         what = "has the job's offsets, and a job may write to any topic but this one"
@@ -189,7 +191,7 @@ def nothing_archived(job: Job) -> str:
     wanted = job.config.source.model_copy(update={"topics": (), "topics_pattern": None})
     everything = job.config.model_copy(update={"source": wanted})
     source = source_of(everything, store_of(job.config.store, connections=8))
-    topics = sorted({it.topic for it in source.partitions()})
+    topics = sorted({partition.topic for partition in source.partitions()})
     if not topics:
         return "the archive has no object at all: look at source.prefix and [store]"
     more = ", ..." if len(topics) > MOST_NAMED else ""
@@ -309,7 +311,10 @@ def _target(job: Job, name: str, described: TopicDescription | None) -> TargetTo
     if described is None:
         return TargetTopic(name, 0, 0, {})
     partitions = job.log.partitions(name)
-    messages = sum(job.log.end(it, committed=False) - job.log.start(it) for it in partitions)
+    messages = sum(
+        job.log.end(partition, committed=False) - job.log.start(partition)
+        for partition in partitions
+    )
     return TargetTopic(name, described.partitions, messages, described.effective, described.rights)
 
 

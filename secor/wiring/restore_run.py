@@ -114,7 +114,7 @@ def _task_settings(
     writing = job.config.writing
     targets = Targets(
         route,
-        {it.topic for it in job.sources()},
+        {source.topic for source in job.sources()},
         partial(prepare_topic, job),
         lambda name: len(job.log.partitions(name)),
         lambda name: guard.keep([name]),

@@ -102,7 +102,7 @@ def described_topics(store: ObjectStore, config: RestoreConfig) -> list[str]:
         return sorted(it for it, root in roots.items() if KeptTopics(store, root).is_kept())
     wanted = wanted_topics(source)
     archive = Archive(store, source.prefix, hashed=source.hash_prefix)
-    return [it for it in archive.topics_with(DIRECTORY) if wanted(it)]
+    return [topic for topic in archive.topics_with(DIRECTORY) if wanted(topic)]
 
 
 def wanted_topics(source: Source) -> Callable[[str], bool]:
@@ -152,7 +152,7 @@ def source_of(config: RestoreConfig, store: ObjectStore) -> RestoreSource:
     )
 
     def topics() -> list[str]:
-        return list(source.topics) or [it for it in archive.topics() if wanted(it)]
+        return list(source.topics) or [topic for topic in archive.topics() if wanted(topic)]
 
     return ArchiveSource(
         source.name,

@@ -53,7 +53,7 @@ def check_catalog(config: Config) -> None:
     from secor.adapters.iceberg.catalog_checks import check_properties
 
     if config.table_format == "iceberg":
-        new_tables = any(it.auto_create and it.location is None for it in config.tables)
+        new_tables = any(table.auto_create and table.location is None for table in config.tables)
         check_properties(config.catalog.name, config.catalog.properties, new_tables=new_tables)
 
 

@@ -40,8 +40,8 @@ Vector = Mapping[TopicPartition, int]
 
 def route_that_changes(config: Config, topic: str, table: str) -> Route | None:
     """Return the first route by which messages of a topic change rows of a table."""
-    routes = [it for it in routes_of(config, topic) if it.may_name(topic, table)]
-    return next((it for it in routes if it.changes_rows), None)
+    routes = [route for route in routes_of(config, topic) if route.may_name(topic, table)]
+    return next((route for route in routes if route.changes_rows), None)
 
 
 def appends_to(config: Config, topics: Iterable[str], table: str) -> bool:
@@ -133,7 +133,9 @@ class Backlog:
                 yield from changes.read(chunk)
             assert isinstance(changes.distribution, PositionedChanges)
             positions = [self.position, changes.distribution.position]
-            self.position = max((it for it in positions if it is not None), default=None)
+            self.position = max(
+                (position for position in positions if position is not None), default=None
+            )
 
 
 def open_source(

@@ -128,7 +128,11 @@ class TableGroup:
 
     def lag(self, table: TableOverview, staged: Sequence[Staged]) -> dict[TopicPartition, int]:
         """Return how many offsets of each log a table does not have.  Raises ``Unavailable``."""
-        partitions = {it for it in self.topics.partitions() if self.feeds(table.table, it.topic)}
+        partitions = {
+            partition
+            for partition in self.topics.partitions()
+            if self.feeds(table.table, partition.topic)
+        }
         ends = self.topics.ends(partitions)
         reached = self._reached(ends)
         return lag_of(ends, reached, [item for item in staged if table.waits_for(item)])
@@ -157,7 +161,7 @@ class TableGroup:
 
     def staged(self) -> list[Staged]:
         """Read the ledger, then what is staged below it."""
-        topic_partitions = sorted({it.topic_partition for it in self.staging.find()})
+        topic_partitions = sorted({manifest.topic_partition for manifest in self.staging.find()})
         entries = dict(
             zip(topic_partitions, self.parallel(self.ledger.read, topic_partitions), strict=True)
         )
@@ -175,7 +179,7 @@ class TableGroup:
         """Return the tables that the topics name, and whether messages create them."""
         routes = (
             (route, topic)
-            for topic in {it.topic for it in self.topics.partitions()}
+            for topic in {partition.topic for partition in self.topics.partitions()}
             for route in routes_of(self.config, topic)
             if not route.named_by_messages
         )

@@ -57,8 +57,8 @@ class TableTrial:
             real = self.imagined.real_table(name)
             before = None if real is None else describe(name, real)
             notes = self.notes.get(name, ())
-            outvoted = tuple(text for it in notes for text in it.outvoted)
-            mixed = tuple(text for it in notes for text in it.mixed)
+            outvoted = tuple(text for note in notes for text in note.outvoted)
+            mixed = tuple(text for note in notes for text in note.mixed)
             left_out = [it.partition(": ") for it in self.undeclared]
             fields = tuple(path for table, _, path in left_out if table == name)
             after = self.catalog.load_table(name)

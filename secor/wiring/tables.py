@@ -403,6 +403,6 @@ def row_settings(config: Config) -> RowSettings:
 def _metadata_columns(config: Config) -> tuple[str, ...]:
     """Return the columns of origin; rows that Hudi inserts are told apart by them."""
     columns = config.rows.metadata_columns
-    if config.table_format == "hudi" and any(it.mode == "append" for it in config.tables):
+    if config.table_format == "hudi" and any(table.mode == "append" for table in config.tables):
         columns = (*columns, *(name for name in INSERT_KEY if name not in columns))
     return columns

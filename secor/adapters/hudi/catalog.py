@@ -112,11 +112,11 @@ class HudiCatalog(IcebergCatalog):
         snapshots = _snapshots(self._timelines, timeline, own)
         refs = {MAIN: max(snapshots)} if snapshots else {}
         properties = dict(own.added)
-        lost = [it for it in notes if newest is None or it.completed > int(newest.completed)]
+        lost = [note for note in notes if newest is None or note.completed > int(newest.completed)]
         if lost:
             properties = dict(self._notes.read(lost[-1]).properties)
             oldest = min(snapshots, default=0)
-            removed = [self._notes.read(it) for it in lost if it.completed > oldest]
+            removed = [self._notes.read(note) for note in lost if note.completed > oldest]
             snapshots |= self._removed(removed, table)
             if removed and self._were_undone(timeline, table.location, own, removed):
                 properties[UNDONE] = "true"
@@ -197,7 +197,9 @@ class HudiCatalog(IcebergCatalog):
         """Delete what writes have left that were rolled back, as far as that is possible."""
         try:
             timeline = self._timelines.read(table.location)
-            if timeline is not None and any(it.action == ROLLBACK for it in timeline.completed):
+            if timeline is not None and any(
+                instant.action == ROLLBACK for instant in timeline.completed
+            ):
                 delete_leftovers(self._timelines, table.location)
         except (Unavailable, AccessDenied):
             return  # the next process looks again
@@ -219,7 +221,7 @@ class HudiCatalog(IcebergCatalog):
             at, completed = commit.requested, str(commit.completed)
             return at is not None and was_undone(self._timelines, timeline, location, at, completed)
 
-        return all(it.completed in taken_back or was_undone_by_us(it) for it in removed)
+        return all(note.completed in taken_back or was_undone_by_us(note) for note in removed)
 
     def _removed(self, commits: Sequence[NotedCommit], table: Table) -> dict[int, Snapshot]:
         """Return commits that were rolled back: on no branch, and what they wrote is still staged.
@@ -262,7 +264,7 @@ def _snapshots(
     """Return the commits of a timeline as snapshots, from the newest back to the group's."""
     snapshots: dict[int, Snapshot] = {}
     taken_back = own.taken_back.values()
-    commits = [it for it in timeline.commits if it not in taken_back]
+    commits = [commit for commit in timeline.commits if commit not in taken_back]
     if own.newest is not None:
         commits = commits[: commits.index(own.newest) + 1]
     for at, instant in enumerate(commits):

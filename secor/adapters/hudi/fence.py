@@ -79,9 +79,13 @@ def commits_of_group(timelines: TimelineReader, timeline: Timeline, group: str) 
     if first is None:
         return GroupCommits()
     planned = timelines.planned_rollbacks(timeline)
-    removed = planned.keys() - {it.requested for it in timeline.commits}
-    bare = {it for it in timeline.commits if it.requested in timeline.bare}
-    undone = {it for it in timeline.commits if is_undone(planned, it.requested, it.completed)}
+    removed = planned.keys() - {commit.requested for commit in timeline.commits}
+    bare = {commit for commit in timeline.commits if commit.requested in timeline.bare}
+    undone = {
+        commit
+        for commit in timeline.commits
+        if is_undone(planned, commit.requested, commit.completed)
+    }
     # Where nothing was taken back the newest counts.
     commits = [first]
     if bare | undone or removed:
@@ -127,7 +131,7 @@ def was_undone(
 def is_rolled_back_by_others(timelines: TimelineReader, timeline: Timeline) -> bool:
     """Tell whether a rollback is planned, and not done, that may be a person's decision."""
     planned = timelines.planned_rollbacks(timeline)
-    completed = {it.requested: it.completed for it in timeline.commits}
+    completed = {commit.requested: commit.completed for commit in timeline.commits}
     return any(
         at in completed and when in timeline.pending and not is_undone(planned, at, completed[at])
         for at, when in planned.items()

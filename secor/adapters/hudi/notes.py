@@ -50,7 +50,7 @@ def delete_leftovers(timelines: TimelineReader, location: str) -> list[str]:
     oldest = _oldest_told(timeline, archived=archived)
     if oldest is None:
         return []
-    known = {it.requested for it in timeline.completed} | timeline.pending
+    known = {instant.requested for instant in timeline.completed} | timeline.pending
     left = [key for key, at in sorted(times.items()) if at not in known and at >= oldest]
     for key in left:
         store.delete(key)
@@ -82,7 +82,7 @@ def allow_rollbacks(timelines: TimelineReader, location: str, timeline: Timeline
     and one that was completed after a rival had planned its rollback.  It makes an exception where
     the write has a heartbeat.  Raises ``Unavailable``, ``AccessDenied``, ``CorruptFile``.
     """
-    newest = max((it.requested for it in timeline.commits), default="")
+    newest = max((commit.requested for commit in timeline.commits), default="")
     planned = timelines.planned_rollbacks(timeline)
     undone = {
         it.requested
@@ -102,9 +102,9 @@ def _oldest_told(timeline: Timeline, *, archived: bool) -> str | None:
     """
     if not archived:
         return ""
-    if any(it.action == "savepoint" for it in timeline.completed):
+    if any(instant.action == "savepoint" for instant in timeline.completed):
         return None
-    return min((it.requested for it in timeline.commits), default=None)
+    return min((commit.requested for commit in timeline.commits), default=None)
 
 
 KEPT = 100
@@ -150,7 +150,7 @@ class CommitNotes:
             number = stored.key[len(before) :].removesuffix(".json")
             if number.isdigit():
                 notes.append(Note(stored.key, int(number)))
-        return sorted(notes, key=lambda it: it.completed)
+        return sorted(notes, key=lambda note: note.completed)
 
     def _key(self, identifier: str, name: str) -> str:
         return f"{directory_of(self._prefix, identifier)}{self._group}/commit-{name}"

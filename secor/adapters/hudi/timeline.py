@@ -99,7 +99,7 @@ class Timeline:
     @property
     def commits(self) -> list[Instant]:
         """The completed commits, the newest first."""
-        return [it for it in reversed(self.completed) if it.action in COMMITS]
+        return [instant for instant in reversed(self.completed) if instant.action in COMMITS]
 
 
 @dataclass
@@ -166,8 +166,8 @@ class TimelineReader:
 
     def forget(self, timeline: Timeline, location: str) -> None:
         """Forget commits and rollbacks of a table that its timeline has no more."""
-        commits = {it.key for it in timeline.completed}
-        rollbacks = {it.key for it in timeline.rollbacks}
+        commits = {instant.key for instant in timeline.completed}
+        rollbacks = {rollback.key for rollback in timeline.rollbacks}
         for key in [it for it in self._known if it.startswith(location) and it not in commits]:
             del self._known[key]
         gone = [it for it in self._rolled_back if it.startswith(location) and it not in rollbacks]
@@ -192,10 +192,10 @@ def _timeline(names: Iterator[tuple[str, int]], folder: str, *, own: bool) -> Ti
             completed.append(Instant(times[0], action, times[-1], folder + name))
             if action == ROLLBACK:  # its plan may be archived before itself
                 rollbacks.setdefault(times[0], Rollback(times[0], folder + name, size))
-    done = {it.requested for it in completed}
+    done = {instant.requested for instant in completed}
     going_on = frozenset(at for at in pending if at not in done)
     writing = frozenset(at for at in going_on if pending[at] in WRITES)
-    by_completion = tuple(sorted(completed, key=lambda it: it.completed))
+    by_completion = tuple(sorted(completed, key=lambda instant: instant.completed))
     bare = frozenset(done - pending.keys())
     return Timeline(by_completion, writing, going_on, bare, tuple(rollbacks.values()))
 

@@ -79,7 +79,10 @@ class ManifestSpec(PartitionSpec):
                 break
         fields = super().partition_type(schema).fields
         return StructType(
-            *(NestedField(it.field_id, it.name, it.field_type, required=False) for it in fields)
+            *(
+                NestedField(child.field_id, child.name, child.field_type, required=False)
+                for child in fields
+            )
         )
 
 
@@ -236,8 +239,10 @@ class AppendedSnapshot:
             merge_enabled=True,
             snapshot_producer=cast(Any, self),  # it calls the four public methods below
         )
-        data = [it for it in manifests if it.content == ManifestContent.DATA]
-        deletes = [it for it in manifests if it.content == ManifestContent.DELETES]
+        data = [manifest for manifest in manifests if manifest.content == ManifestContent.DATA]
+        deletes = [
+            manifest for manifest in manifests if manifest.content == ManifestContent.DELETES
+        ]
         return [*merging.merge_manifests(data), *deletes]
 
     def spec(self, spec_id: int) -> PartitionSpec:

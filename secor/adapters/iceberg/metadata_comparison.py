@@ -170,7 +170,9 @@ class _Comparison:
                 yield wrong(field.name, "presence of null partitions", "no", "yes")
             if NAN in values and summary.contains_nan is False:
                 yield wrong(field.name, "presence of NaN partitions", "no", "yes")
-            known = sorted((it for it in values if it is not None and it != NAN), key=order_key)
+            known = sorted(
+                (value for value in values if value is not None and value != NAN), key=order_key
+            )
             if kind is not None and known:
                 yield from _bound_faults(
                     partial(wrong, field.name),

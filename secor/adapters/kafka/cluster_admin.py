@@ -90,7 +90,7 @@ def create_access_rules(
     try:
         with closing(_admin(options, timeout)) as admin:
             for begin in range(0, len(rules), MOST_ACLS):
-                made = admin.create_acls([_acl(it) for it in rules[begin : begin + MOST_ACLS]])
+                made = admin.create_acls([_acl(rule) for rule in rules[begin : begin + MOST_ACLS]])
                 refused += [kind.__name__ for kind in made["failed"]]
     except kafka_errors.KafkaError as error:
         raise translated(error, "making ACLs (allow this user Alter on the cluster)") from error
@@ -136,8 +136,8 @@ def read_quotas(options: Mapping[str, Any], timeout: float = 30.0) -> list[Quota
 
 
 def _quota(entry: Any) -> Quota:
-    entity = sorted((it.entity_type, it.entity_name) for it in entry.entity)
-    return Quota(tuple(entity), {it.key: it.value for it in entry.values})
+    entity = sorted((part.entity_type, part.entity_name) for part in entry.entity)
+    return Quota(tuple(entity), {value.key: value.value for value in entry.values})
 
 
 def set_quotas(
@@ -162,8 +162,11 @@ def set_quotas(
         return []
     request = AlterClientQuotasRequest(entries=entries, validate_only=False)
     answer = _send(options, request, timeout, what)
-    faults = [it for it in answer.entries if it.error_code]
-    return [f"{kafka_errors.for_code(it.error_code).__name__}: {it.error_message}" for it in faults]
+    faults = [answered for answered in answer.entries if answered.error_code]
+    return [
+        f"{kafka_errors.for_code(fault.error_code).__name__}: {fault.error_message}"
+        for fault in faults
+    ]
 
 
 def _send(options: Mapping[str, Any], request: Any, timeout: float, what: str) -> Any:

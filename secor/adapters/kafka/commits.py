@@ -94,7 +94,7 @@ def relocation_of(entries: Mapping[TopicPartition, Raw]) -> Relocation | None:
         with suppress(LedgerCorrupt):  # stops its own partition
             relocations.append(decoded(topic_partition, raw).relocation)
     records = [relocation for relocation in relocations if relocation is not None]
-    receiving = [it for it in records if it.direction is Direction.RECEIVING_FROM]
+    receiving = [record for record in records if record.direction is Direction.RECEIVING_FROM]
     return next(iter(receiving or records), None)
 
 

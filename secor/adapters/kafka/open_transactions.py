@@ -89,10 +89,16 @@ async def _first_producers(
         answer = await _ask(client, leader, request, timeout)
         for described in answer.topics if answer is not None else ():
             for part in described.partitions:
-                producers = [it for it in part.active_producers if it.current_txn_start_offset >= 0]
+                producers = [
+                    producer
+                    for producer in part.active_producers
+                    if producer.current_txn_start_offset >= 0
+                ]
                 if not part.error_code and producers:
                     key = TopicPartition(described.name, part.partition_index)
-                    first[key] = min(producers, key=lambda it: int(it.current_txn_start_offset))
+                    first[key] = min(
+                        producers, key=lambda producer: int(producer.current_txn_start_offset)
+                    )
     return first
 
 

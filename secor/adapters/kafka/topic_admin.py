@@ -100,7 +100,9 @@ class TopicAdmin:
                 refused.append(translated(error, _making(made)))
         if refused:
             # What only a person can mend decides what is done about all.
-            kind = min((type(it) for it in refused), key=lambda it: issubclass(it, Unavailable))
+            kind = min(
+                (type(refusal) for refusal in refused), key=lambda it: issubclass(it, Unavailable)
+            )
             raise kind("; ".join(map(str, refused)))
 
     def refusal(
@@ -157,7 +159,7 @@ class TopicAdmin:
             by_broker = self._admin.list_transactions()
         except kafka_errors.KafkaError as error:
             raise translated(error, "the transactional ids") from error
-        ids = {it.transactional_id for listed in by_broker.values() for it in listed}
+        ids = {listing.transactional_id for listed in by_broker.values() for listing in listed}
         return sorted(name for name in ids if name.startswith(prefix))
 
     def free_bytes(self) -> int | None:
@@ -211,13 +213,17 @@ class TopicAdmin:
             answer = self._admin.describe_topics(list(topics))
         except kafka_errors.KafkaError as error:
             raise translated(error, what) from error
-        hidden = [it["name"] for it in answer if it["error_code"] == _DENIED]
+        hidden = [answered["name"] for answered in answer if answered["error_code"] == _DENIED]
         if hidden:
             raise AccessDenied(f"topics {', '.join(hidden)}: allow this user Describe on them")
-        described = [it for it in answer if it["partitions"]]
-        readable = [it["name"] for it in described if _SEE_SETTINGS in it["authorized_operations"]]
+        described = [answered for answered in answer if answered["partitions"]]
+        readable = [
+            topic["name"] for topic in described if _SEE_SETTINGS in topic["authorized_operations"]
+        ]
         values = self._values(readable)
-        return {it["name"]: _description(it, values.get(it["name"], {})) for it in described}
+        return {
+            topic["name"]: _description(topic, values.get(topic["name"], {})) for topic in described
+        }
 
     def _values(self, topics: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
         if not topics:

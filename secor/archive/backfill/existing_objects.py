@@ -23,7 +23,10 @@ def present_keys(archive: Archive, plan: BackfillPlan) -> set[str]:
     ranges: dict[int, list[OffsetRange]] = {}
     for batch in plan.batches:
         ranges.setdefault(batch.partition, []).append(batch.range)
-    ends = {number: max(it.end for it in several) for number, several in ranges.items()}
+    ends = {
+        number: max(listed_object.end for listed_object in several)
+        for number, several in ranges.items()
+    }
     old = Standing(archive, plan.topic, ranges, ends.get)
     return {
         archived.key
@@ -146,7 +149,7 @@ class Standing:
         starts = self._starts.get((partition, generation))
         if starts is None:
             names = [it.name for it in self._listed[partition]]
-            chosen = {it.start_offset for it in names if generation in (None, it.generation)}
+            chosen = {name.start_offset for name in names if generation in (None, name.generation)}
             starts = self._starts[partition, generation] = sorted(chosen)
         at = bisect_right(starts, start)
         return starts[at] if at < len(starts) else None

@@ -68,7 +68,9 @@ class Planner:
                 f"nothing of topic {self.topic} to do again there: the group has stored nothing of"
                 f" these {'times' if wanted.times is not None else 'offsets'} yet"
             )
-        unknown = sum(1 for it in drafts for old_object in it.replaces if old_object.records == 0)
+        unknown = sum(
+            1 for draft in drafts for old_object in draft.replaces if old_object.records == 0
+        )
         if unknown:
             notes.append(
                 f"{unknown:,} objects that are replaced have no metadata, as Java Secor's: their"
@@ -214,7 +216,7 @@ class Planner:
 
     def _generation(self, asked: int | None, drafts: Iterable[PlannedBatch]) -> int:
         newest = max(
-            (old_object.generation for it in drafts for old_object in it.replaces), default=-1
+            (old_object.generation for draft in drafts for old_object in draft.replaces), default=-1
         )
         if asked is None:
             return max(self.topic_plan.generation, newest + 1)

@@ -105,7 +105,7 @@ class Check:
     def run(self) -> Iterator[Finding]:
         """Give what changed, topic by topic.  Raises ``Unavailable``, ``AccessDenied``."""
         for topic, directories in self.evidence.directories.items():
-            partitions = [it for it in self.evidence.partitions if it.topic == topic]
+            partitions = [owner for owner in self.evidence.partitions if owner.topic == topic]
             beginnings = read_beginnings(self.store, directories[0])
             listed = {
                 stored.key: (directory, stored)

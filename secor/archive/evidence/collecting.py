@@ -107,11 +107,13 @@ def partition_record(
         inventory.start,
         inventory.end,
         inventory.messages,
-        sum(it.size for it in objects),
-        _time(min, [it.least_timestamp for it in infos]),
-        _time(max, [it.greatest_timestamp for it in infos]),
+        sum(stored.size for stored in objects),
+        _time(min, [info.least_timestamp for info in infos]),
+        _time(max, [info.greatest_timestamp for info in infos]),
         {
-            cause.value: HoleRecord(holes.offsets, tuple((it.start, it.end) for it in holes.ranges))
+            cause.value: HoleRecord(
+                holes.offsets, tuple((span.start, span.end) for span in holes.ranges)
+            )
             for cause, holes in sorted(inventory.holes.items())
             if holes.offsets
         },
@@ -136,7 +138,7 @@ def _object_record(archived: ArchivedObject, digest: Digest) -> ObjectRecord:
 
 
 def _time(choose: Callable[[list[int]], int], milliseconds: list[int | None]) -> str | None:
-    known = [it for it in milliseconds if it is not None]
+    known = [millisecond for millisecond in milliseconds if millisecond is not None]
     return iso_time(choose(known) / 1000) if known else None
 
 
@@ -156,7 +158,7 @@ def _split_aborted(topic_partition: TopicPartition, inventory: Inventory, read: 
             of_aborted.add(offset, next_offset(offset))
             position = next_offset(offset)
         compacted.add(position, hole.end)
-    compacted.offsets += holes.offsets - sum(it.end - it.start for it in holes.ranges)
+    compacted.offsets += holes.offsets - sum(span.end - span.start for span in holes.ranges)
     inventory.holes[Cause.COMPACTED] = compacted
     if of_aborted.offsets:
         inventory.holes[Cause.ABORTED] = of_aborted

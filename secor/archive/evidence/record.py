@@ -133,8 +133,8 @@ def tree_hash(leaves: Iterable[bytes]) -> str:
 
 def tree_of_objects(objects: Sequence[ObjectRecord]) -> str:
     """Return the root of the tree over objects, in the order of their keys."""
-    ordered = sorted(objects, key=lambda it: it.key.encode("utf-8", "surrogatepass"))
-    return tree_hash(it.leaf for it in ordered)
+    ordered = sorted(objects, key=lambda stored: stored.key.encode("utf-8", "surrogatepass"))
+    return tree_hash(earlier.leaf for earlier in ordered)
 
 
 def tree_of_partitions(partitions: Iterable[PartitionRecord]) -> str:

@@ -72,7 +72,7 @@ class Inventory:
     def __post_init__(self) -> None:
         """Begin at the start."""
         self.end = self.start
-        self.covered = list(_joined(it.info.batch for it in self.objects if it.info))
+        self.covered = list(_joined(stored.info.batch for stored in self.objects if stored.info))
 
     def window(
         self,

@@ -51,7 +51,7 @@ def check_alone(
 
 def _finish(inventory: Inventory, report: PartitionReport) -> None:
     """Bring an inventory to the end of the objects."""
-    ends = [it.info.batch.end for it in inventory.objects if it.info]
+    ends = [stored.info.batch.end for stored in inventory.objects if stored.info]
     end = max([inventory.end, *ends])
     if inventory.messages == report.compared:
         inventory.window(end, np.empty(0, np.int64))

@@ -212,12 +212,17 @@ class Report:
     @property
     def partitions_are_empty(self) -> bool:
         """Tell whether there are partitions, and all that their logs have is compared."""
-        return bool(self.partitions) and not any(it.behind or it.withheld for it in self.partitions)
+        return bool(self.partitions) and not any(
+            partition.behind or partition.withheld for partition in self.partitions
+        )
 
     @property
     def nothing(self) -> str | None:
         """Why nothing was compared; None where something was, or something is wrong."""
-        seen = sum(it.compared + it.filtered + it.erased + it.quarantined for it in self.partitions)
+        seen = sum(
+            owner.compared + owner.filtered + owner.erased + owner.quarantined
+            for owner in self.partitions
+        )
         if seen or self.counts.total():
             return None
         if not self.with_topic:

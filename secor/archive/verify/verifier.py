@@ -76,7 +76,7 @@ class Verifier:
             after = self._entry(topic_partition, faults)
             entry = before.get(number, after)
             ordered = sorted(objects.get(number, []), key=_order)
-            current = [it for it in ordered if not _of_earlier_topic(it, after)]
+            current = [earlier for earlier in ordered if not _of_earlier_topic(earlier, after)]
             begins = _beginning(beginnings, number, current)
             if topic_partition in faults:
                 entry = after = Entry(_stored_end(ordered))
@@ -168,7 +168,7 @@ class Verifier:
         """Return an empty one, of the objects whose batches are committed."""
         if not self.inventories:
             return None
-        committed_objects = [it for it in objects if it.batch_start < committed]
+        committed_objects = [stored for stored in objects if stored.batch_start < committed]
         first = min((archived.batch_start for archived in committed_objects), default=start)
         return Inventory(first, committed_objects)
 

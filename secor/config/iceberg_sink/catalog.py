@@ -52,8 +52,8 @@ def convert(draft: Draft) -> None:
     for name in [name for name in draft.properties if name.startswith(PREFIX)]:
         if name not in draft.outcomes:
             _property(draft, name, properties)
-    names = [it for it in draft.properties if it.startswith(PREFIX)]
-    mapped = [it for it in names if draft.outcomes.get(it, (None,))[0] is None]
+    names = [key for key in draft.properties if key.startswith(PREFIX)]
+    mapped = [word for word in names if draft.outcomes.get(word, (None,))[0] is None]
     draft.set("catalog.properties", properties, *mapped)
 
 

@@ -129,7 +129,7 @@ def _properties(draft: Draft, *, makes: bool) -> Line | None:
     properties: dict[str, str] = {}
     names = []
     for prefix in ("iceberg.tables.auto-create-props.", "iceberg.tables.write-props."):
-        for name in [it for it in draft.properties if it.startswith(prefix)]:
+        for name in [key for key in draft.properties if key.startswith(prefix)]:
             if makes:
                 properties[name.removeprefix(prefix)] = draft.value(name)
                 names.append(name)

@@ -62,7 +62,7 @@ class Properties:
     def without_effect(self) -> Iterator[tuple[str, Occurrence]]:
         """Yield later occurrences with another value, which never counted."""
         for name, (first, *others) in self.occurrences.items():
-            yield from ((name, it) for it in others if it.values != first.values)
+            yield from ((name, other) for other in others if other.values != first.values)
 
     def add(self, name: str, place: str, value: str) -> None:
         """Add what one line gives."""

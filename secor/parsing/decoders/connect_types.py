@@ -161,7 +161,9 @@ def _map(schema: Mapping[str, Any]) -> Column:
 
 def _pairs(key: Column, value: Column) -> Convert:
     def convert(items: Any) -> str:
-        if type(items) is not list or any(type(it) is not list or len(it) != 2 for it in items):
+        if type(items) is not list or any(
+            type(item) is not list or len(item) != 2 for item in items
+        ):
             raise Undecodable(f"a list of pairs is expected, and there is {_shown(items)}")
         pairs = ([_or_null(key, first), _or_null(value, second)] for first, second in items)
         return dumps(list(pairs))

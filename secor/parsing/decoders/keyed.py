@@ -36,7 +36,7 @@ class KeyedDecoder:
     ) -> Sequence[tuple[Rows, Decoded]]:
         """See ``rows.DividingDecoder``: by the types of values and of keys."""
         keys = self._keys.read(messages)
-        of_keys = None if paths is None else [it for it in paths if self._keys.may_have(it)]
+        of_keys = None if paths is None else [path for path in paths if self._keys.may_have(path)]
         groups: list[tuple[Rows, Decoded]] = []
         for rows, decoded in groups_of(self._values, messages, paths):
             for key_rows, key in keys:

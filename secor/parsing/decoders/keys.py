@@ -250,7 +250,7 @@ class KeyReader:
         [field], [column] = list(rows.type), rows.flatten()
         if not pa.types.is_struct(field.type) or is_mixed(field):
             return [(field.with_name(names[0]), column)] if len(names) == 1 else []
-        parts = dict(zip((it.name for it in field.type), column.flatten(), strict=True))
+        parts = dict(zip((child.name for child in field.type), column.flatten(), strict=True))
         fields = {inner.name: inner.with_nullable(True) for inner in field.type}
         columns = []
         for name in names:

@@ -104,7 +104,7 @@ def _plain(value: Any, levels: int) -> Any:
             raise Undecodable("the plug-in gives a field whose name is no text")
         return {str(name): _plain(it, levels - 1) for name, it in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(it, levels - 1) for it in value]
+        return [_plain(item, levels - 1) for item in value]
     for kind in (bool, int, float, str, bytes):
         if isinstance(value, kind):
             return _check(value, kind)

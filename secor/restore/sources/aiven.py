@@ -66,7 +66,7 @@ def _lost(row: Mapping[str, Any], *, text: bool) -> str | None:
     if text:
         return "JSON does not say whether a message was text, JSON or bytes"
     headers = [value for _, value in _pairs(row["headers"])]
-    if all(isinstance(it, bytes | None) for it in (row["key"], row["value"], *headers)):
+    if all(isinstance(item, bytes | None) for item in (row["key"], row["value"], *headers)):
         return None
     return "a converter has decoded key, value or headers"
 

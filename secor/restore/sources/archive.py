@@ -330,14 +330,16 @@ _NO_ROWS = pa.RecordBatch.from_pylist([], SCHEMA)
 
 def _left_out(units: Sequence[Unit]) -> tuple[int, tuple[str, ...]]:
     """Return how many messages without a value objects have left out, and which do not tell."""
-    described = [(it, it.info.left_out) for unit in units for it in unit.objects if it.info]
+    described = [
+        (stored, stored.info.left_out) for unit in units for stored in unit.objects if stored.info
+    ]
     uncounted = (it.key for it, left_out in described if left_out is None and it.is_text)
     return sum(left_out or 0 for _, left_out in described), tuple(uncounted)
 
 
 def _times(units: Sequence[Unit]) -> tuple[int | None, int | None]:
     """Return the least and the greatest timestamp, in milliseconds, as metadata tells."""
-    infos = [it.info for unit in units for it in unit.objects if it.info]
-    least = (it.least_timestamp for it in infos if it.least_timestamp is not None)
-    greatest = (it.greatest_timestamp for it in infos if it.greatest_timestamp is not None)
+    infos = [stored.info for unit in units for stored in unit.objects if stored.info]
+    least = (info.least_timestamp for info in infos if info.least_timestamp is not None)
+    greatest = (info.greatest_timestamp for info in infos if info.greatest_timestamp is not None)
     return min(least, default=None), max(greatest, default=None)

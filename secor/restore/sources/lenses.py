@@ -64,7 +64,7 @@ def _message(foreign_object: ForeignObject, row: Mapping[str, Any]) -> ForeignMe
         )
     key, value = _content(row, "key"), _content(row, "value")
     headers = dict(row.get("headers") or {})
-    exact = all(isinstance(it, bytes | None) for it in (key, value, *headers.values()))
+    exact = all(isinstance(item, bytes | None) for item in (key, value, *headers.values()))
     return ForeignMessage(
         int(metadata["offset"]),
         metadata["timestamp"],

@@ -65,7 +65,7 @@ class KeptClusterBoard:
         """Return a row of each kind for the status page, with its age in seconds."""
         now = self._clock.now()
         with self._lock:
-            kinds = sorted(self._kinds.values(), key=lambda it: it.kind)
+            kinds = sorted(self._kinds.values(), key=lambda kind: kind.kind)
         return [
             {
                 "kind": it.kind,

@@ -154,7 +154,7 @@ class RestoreTelemetry:
         self._health.waiting([] if self.wish is Wish.RUNNING else [f"the job is {self.wish.value}"])
         for wish in Wish:
             metrics.state.labels(wish.value).set(wish is self.wish)
-        phases = Counter(it.phase for it in assigned_sources)
+        phases = Counter(source.phase for source in assigned_sources)
         for phase in Phase:
             metrics.source_partitions.labels(phase.value).set(phases[phase])
         for it in assigned_sources:
@@ -165,7 +165,7 @@ class RestoreTelemetry:
             if it.phase is not Phase.WORKING:
                 # One that its source has not ended yet ends without a word.
                 self._forget_open(it.source)
-        sources = {it.source for it in assigned_sources}
+        sources = {source.source for source in assigned_sources}
         for gone in self._shown - sources:
             metrics.left.remove(gone.topic, str(gone.partition))
             metrics.run(gone.topic, gone.partition)
@@ -173,7 +173,7 @@ class RestoreTelemetry:
             self._repeated.ended(gone)
         self._shown = sources
         self._rows = tuple(
-            self._row(it) for it in sorted(assigned_sources, key=lambda it: it.source)
+            self._row(it) for it in sorted(assigned_sources, key=lambda source: source.source)
         )
 
     @property

@@ -156,7 +156,7 @@ def _tiles(picture: Picture) -> Iterable[tuple[str, str]]:
     if picture["withheld"]:
         yield "behind open transactions", _withheld(picture["withheld"], partitions)
     waits = [partition["oldest_uncommitted"] for partition in partitions]
-    oldest = max((it for it in waits if it is not None), default=None)
+    oldest = max((wait for wait in waits if wait is not None), default=None)
     yield "oldest not stored", "–" if oldest is None else ago(oldest)
     yield "in memory", show_size(picture["buffered_bytes"])
     yield "in local files", show_size(picture["local_bytes"])

@@ -58,7 +58,7 @@ def _together(partitions: Sequence[Picture]) -> dict[str, Any]:
         "since": first["since"],
         "since_age": first["since_age"],
         "stopped": sum(partition["stopped"] is not None for partition in partitions),
-        "partitions": [f"{it['topic']}/{it['partition']}" for it in partitions],
+        "partitions": [f"{owner['topic']}/{owner['partition']}" for owner in partitions],
     }
 
 
@@ -90,7 +90,7 @@ def picture(board: Board, health: Health) -> dict[str, Any]:
         "servers": [_server(server.name, server.state, wall) for server in board.servers.all],
         "assigned": [str(status.topic_partition) for status in statuses],
         "lag": sum(partition["lag"] or 0 for partition in partitions),
-        "withheld": sum(it["withheld"]["offsets"] for it in partitions if it["withheld"]),
+        "withheld": sum(owner["withheld"]["offsets"] for owner in partitions if owner["withheld"]),
         "buffered_bytes": sum(status.buffered for status in statuses),
         "local_bytes": sum(status.local for status in statuses),
         "errors": lasting_errors(partitions),

@@ -46,7 +46,7 @@ def tables_page(picture: Picture) -> str:
 def table_section(coordination: Picture, tables: Sequence[Picture]) -> Iterable[str]:
     """Give the section of what ``secor.service.status.table_picture`` gives."""
     yield "<h2>Tables</h2>"
-    wrong = [escape(it["table"]) for it in tables if it["state"] in ("stopped", "failed")]
+    wrong = [escape(table["table"]) for table in tables if table["state"] in ("stopped", "failed")]
     if wrong:
         yield f'<p class="bad">Stopped or failed: {", ".join(wrong)}</p>'
     error = coordination["cycles"]["error"]
@@ -63,7 +63,7 @@ def table_section(coordination: Picture, tables: Sequence[Picture]) -> Iterable[
 
 
 def _tiles(coordination: Picture) -> Iterable[tuple[str, str]]:
-    here, cycles, staged = (coordination[it] for it in ("here", "cycles", "staged"))
+    here, cycles, staged = (coordination[item] for item in ("here", "cycles", "staged"))
     name = coordination["coordinator"]
     yield "coordinator", "this process" if here else "–" if name is None else escape(name)
     if coordination["heard_age"] is not None:

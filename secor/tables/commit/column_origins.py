@@ -79,7 +79,9 @@ def step_of_new_table(
 ) -> SchemaStep:
     """Return the step that makes a table, by its ``schema_file`` or by messages."""
     kinds = {} if declared is not None else dict(notes.kinds)
-    made: dict[str, tuple[Kind, str]] = {it: ("made", kinds.get(it, "")) for it in columns.names}
+    made: dict[str, tuple[Kind, str]] = {
+        name: ("made", kinds.get(name, "")) for name in columns.names
+    }
     first = None if declared is not None else notes.first
     return SchemaStep(at, made, declared, first)
 
@@ -129,7 +131,7 @@ def _steps(properties: Mapping[str, str], group: str) -> list[SchemaStep]:
 
 
 def _dumped(steps: Sequence[SchemaStep]) -> str:
-    return json.dumps([it.data() for it in steps], separators=(",", ":"))
+    return json.dumps([step.data() for step in steps], separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,8 @@ def described_type(field: pa.Field) -> str:
 def type_name(kind: pa.DataType) -> str:
     """Return the name of a column's type, as Iceberg has it."""
     if pa.types.is_struct(kind):
-        return f"struct<{', '.join(f'{it.name}: {type_name(it.type)}' for it in kind.fields)}>"
+        children = ", ".join(f"{child.name}: {type_name(child.type)}" for child in kind.fields)
+        return f"struct<{children}>"
     if is_list(kind):
         return f"list<{type_name(kind.value_type)}>"
     if pa.types.is_map(kind):

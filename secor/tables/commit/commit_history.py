@@ -144,4 +144,4 @@ class CommitHistory:
             known = newest.get(listed.uuid)
             if known is None or listed.modified >= known.modified:
                 newest[listed.uuid] = listed
-        return {self.read(it.uuid, it.id).table for it in newest.values()}
+        return {self.read(commit.uuid, commit.id).table for commit in newest.values()}

@@ -126,7 +126,7 @@ class CycleCommit:
         high_watermarks = self._topics.high_watermarks(partitions)
         ends, present_ids = self._topics.ends(partitions), self._topics.ids()
         if self._sources is None:
-            self._sources = {it.topic_partition for it in self._staging.find()}
+            self._sources = {manifest.topic_partition for manifest in self._staging.find()}
         # Topics that are gone may have left manifests.  New ones wait for the next cycle.
         entries = self._read_ledger(partitions | self._sources)
         offsets = {key: it.committed for key, it in entries.items() if it.committed is not None}
@@ -267,7 +267,7 @@ class CycleCommit:
         seen = dict(results)
         for table, result in results.items():
             if result.error is None:
-                keys = (it.listed.key for it in staged if not lacks(it, table, results))
+                keys = (item.listed.key for item in staged if not lacks(item, table, results))
                 self._present_keys[table] = frozenset(keys)
             elif not (isinstance(result.error, TableStopped) and result.error.reason in LOST_ROWS):
                 seen[table] = replace(result, done=self._present_keys.get(table, frozenset()))

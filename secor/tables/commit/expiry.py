@@ -57,7 +57,9 @@ def expired_commits(
             continue
         last = known.record.commit.id if known.record.commit is not None else None
         names = (SUMMARY_COMMIT, SUMMARY_PART)
-        if listed.id != last and not any(find_commit(known.table, listed.id, it) for it in names):
+        if listed.id != last and not any(
+            find_commit(known.table, listed.id, name) for name in names
+        ):
             why = f"{known.table.identifier} has no snapshot of this commit any more"
             yield Expired("commit", listed.key, listed.size, why)
 
@@ -186,4 +188,6 @@ def _passed(vector: Vector, info: ObjectInfo) -> bool:
     """Tell whether the table has all of the range, of whichever cluster its topic is."""
     clusters = vector.clusters_of(info.topic_partition.topic)
     offsets = [vector.next_offset(cluster, info.topic_partition) for cluster in clusters]
-    return bool(offsets) and all(it is not None and info.batch.end <= it for it in offsets)
+    return bool(offsets) and all(
+        offset is not None and info.batch.end <= offset for offset in offsets
+    )

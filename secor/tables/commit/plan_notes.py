@@ -155,6 +155,6 @@ def _change(data: Mapping[str, Any]) -> SchemaChange:
     path = tuple(map(str, data["path"]))
     if data["change"] == MakeOptional.__name__:
         return MakeOptional(path)
-    kind = {it.__name__: it for it in (AddColumn, WidenColumn)}[data["change"]]
+    kind = {item.__name__: item for item in (AddColumn, WidenColumn)}[data["change"]]
     schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(data["type"])))
     return kind(path, schema.field(0).type)

@@ -282,7 +282,7 @@ def _to_try_again(
         return ()
     if item.outlined:
         raise ManifestNeeded(table, item.listed.key)
-    of_table = (it for it in _files_of(table, item.manifest) if it.uuid == uuid)
+    of_table = (file for file in _files_of(table, item.manifest) if file.uuid == uuid)
     return only_refused((it for it in of_table if it.operation == "append"), record.refused)
 
 

@@ -295,7 +295,10 @@ class TableCommitter:
         A snapshot that was only staged has the commit's id as well, but is on no branch.
         """
         last = record.commit.id if record.commit is not None else None
-        published = {it.summary.get(SUMMARY_COMMIT): it for it in ancestors(table, self._branch)}
+        published = {
+            ancestor.summary.get(SUMMARY_COMMIT): ancestor
+            for ancestor in ancestors(table, self._branch)
+        }
         for commit_id, proposal in attempts.sent.items():
             snapshot = published.get(commit_id)
             if snapshot is None and commit_id == last:

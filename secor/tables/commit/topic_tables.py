@@ -291,8 +291,10 @@ class TopicTables:
             table = version.table
             pairs = [
                 (schema_id, spec_id)
-                for spec_id in sorted(table.specs, key=lambda it: (it != table.spec_id, -it))
-                for schema_id in sorted(table.schemas, key=lambda it: (it != table.schema_id, -it))
+                for spec_id in sorted(table.specs, key=lambda spec: (spec != table.spec_id, -spec))
+                for schema_id in sorted(
+                    table.schemas, key=lambda schema: (schema != table.schema_id, -schema)
+                )
             ]
             choices.append([self._at(version, *pair) for pair in pairs[:LOOKED_FOR]])
         for chosen in islice(product(*choices), LOOKED_FOR):

@@ -29,14 +29,18 @@ def plan_table_recovery(
     topic_partition = proof.topic_partition
     extents = _of_topic(extents_of(archive, topic_partition), generation, proof.topic_id)
     reached = proof.reached[0] if proof.reached is not None else 0
-    unknown = [it.archived for it in extents if it.archived.info is None and it.reaches(reached)]
+    unknown = [
+        extent.archived
+        for extent in extents
+        if extent.archived.info is None and extent.reaches(reached)
+    ]
     if unknown:
         raise ConfigurationError(
             f"{topic_partition}: {unknown[0].fault or unknown[0].key}: nothing tells which messages"
             " it holds; delete it if it is none of this group's, or set the offset with"
             " 'secor offsets set'"
         )
-    batches = [it.archived.info.batch for it in extents if it.archived.info is not None]
+    batches = [extent.archived.info.batch for extent in extents if extent.archived.info is not None]
     proven = quarantined_after(proof, batches)
     if proven is None:
         return None
@@ -50,7 +54,11 @@ def plan_table_recovery(
     if open_batch is None:
         said_by = proof.reached[1] if proof.reached is not None else ""
         return Recovery(topic_partition, committed, proof.topic_id, remarks=(f"as {said_by} says",))
-    of_last = [it for it in extents if it.archived.info and it.archived.info.batch == open_batch]
+    of_last = [
+        extent
+        for extent in extents
+        if extent.archived.info and extent.archived.info.batch == open_batch
+    ]
     intent = intent_of(archive, topic_partition, open_batch, of_last, owner, at)
     remark = f"of the last batch {open_batch} only quarantine tells: the service completes it"
     return Recovery(topic_partition, committed, proof.topic_id, intent, (remark,))

@@ -60,7 +60,7 @@ class Proof:
     def check(self) -> None:
         """Raise ``ConfigurationError`` where nobody can tell which manifests are right."""
         self.check_manifests()
-        for before, item in pairwise(sorted(self.manifests, key=lambda it: it.range)):
+        for before, item in pairwise(sorted(self.manifests, key=lambda manifest: manifest.range)):
             if item.range.start < before.range.end:
                 raise ConfigurationError(
                     f"{self.topic_partition}: {before.listed.key} and {item.listed.key} overlap:"

@@ -69,7 +69,7 @@ class _Look:
 
     def new_columns(self, rows: pa.StructArray) -> list[SchemaChange]:
         """Return the columns that rows show beside the table's."""
-        return [it for it in self._changes_for(rows) if isinstance(it, AddColumn)]
+        return [change for change in self._changes_for(rows) if isinstance(change, AddColumn)]
 
     def first_misfit_that_grows(
         self, rows: pa.StructArray, wrong: npt.NDArray[np.int64]
@@ -151,7 +151,7 @@ def following_columns(
     alone = still_needed(apply(table.columns, voted), changes)
     columns = table.columns
     notes = ColumnNotes(
-        tuple(str(it) for it in seen.outvoted if is_new(columns, it.path)),
+        tuple(str(field_name) for field_name in seen.outvoted if is_new(columns, field_name.path)),
         tuple(str(it) for it in seen.mixed if is_new(columns, it.path)),
         shown_kinds(seen, columns),
         first,

@@ -51,7 +51,9 @@ def changes_for(kept: pa.StructType, seen: pa.StructType) -> list[SchemaChange]:
     for change in _struct(kept, seen, ()):
         if isinstance(change, AddColumn):
             *around, name = change.path
-            own = list(_names(pa.struct([(name, change.type)]), "".join(f"{it}." for it in around)))
+            own = list(
+                _names(pa.struct([(name, change.type)]), "".join(f"{outer}." for outer in around))
+            )
             if not names.isdisjoint(own) or len(set(own)) < len(own):
                 continue
             room -= len(own)
@@ -107,7 +109,7 @@ def _storable(
 def _inside(field: pa.Field, messages: Sequence[pa.Field], text_types: TextTypes) -> pa.Field:
     if pa.types.is_string(field.type) and "uuid" not in text_types:
         return field.with_type(pa.uuid()) if any(map(is_uuid_text, messages)) else field
-    return field.with_type(storable(field.type, [it.type for it in messages], text_types))
+    return field.with_type(storable(field.type, [message.type for message in messages], text_types))
 
 
 def as_declared(seen: pa.DataType, messages: Sequence[pa.DataType]) -> pa.DataType:
@@ -118,8 +120,14 @@ def as_declared(seen: pa.DataType, messages: Sequence[pa.DataType]) -> pa.DataTy
         structs = [kind for kind in messages if pa.types.is_struct(kind)]
         fields = []
         for field in seen.fields:
-            own = [it.field(field.name) for it in structs if it.get_field_index(field.name) >= 0]
-            fields.append(field.with_type(as_declared(field.type, [it.type for it in own])))
+            own = [
+                struct.field(field.name)
+                for struct in structs
+                if struct.get_field_index(field.name) >= 0
+            ]
+            fields.append(
+                field.with_type(as_declared(field.type, [own_change.type for own_change in own]))
+            )
         return pa.struct(fields)
     if is_list(seen):
         inner = [kind.value_type for kind in messages if is_list(kind)]

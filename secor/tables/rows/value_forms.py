@@ -130,7 +130,10 @@ class ValueForms:
         bad: dict[int, str] = {}
         for part in converted:
             bad = {**part.bad, **bad}
-        columns, fields = [it.column for it in converted], [it.field for it in converted]
+        columns, fields = (
+            [array.column for array in converted],
+            [array.field for array in converted],
+        )
         rows = struct_of(columns, fields, value.column)
         return _Value(value.field.with_type(rows.type), rows, bad)
 
@@ -191,8 +194,11 @@ class ValueForms:
         encodings = self._encodings
         if encodings is None or pa.types.is_nested(kind) or is_json(kind) or _is_time(kind):
             return value
-        values = [None if it is None else loads(it) for it in text_of(value.column).to_pylist()]
-        texts = [it if isinstance(it, str) else None for it in values]
+        values = [
+            None if number is None else loads(number)
+            for number in text_of(value.column).to_pylist()
+        ]
+        texts = [number if isinstance(number, str) else None for number in values]
         if pa.types.is_floating(kind):
             return _floats(value, values, texts, encodings, path)
         changed: list[Any] = list(values)
@@ -278,7 +284,7 @@ def _from_bytes(
 
 def _as_mixed(value: _Value, values: Sequence[Any]) -> _Value:
     """Return values of several kinds as their JSON text."""
-    texts = pa.array([None if it is None else dumps(it) for it in values], pa.string())
+    texts = pa.array([None if number is None else dumps(number) for number in values], pa.string())
     return _Value(pa.field(value.field.name, pa.string(), metadata=MIXED), texts)
 
 
@@ -300,11 +306,11 @@ def _texts_of(value: _Value, path: str) -> _Value:
     """Return decimals, dates and times as text; what else a column of text takes is as it is."""
     column, kind = value.column, value.column.type
     if pa.types.is_decimal(kind):
-        texts = [None if it is None else format(it, "f") for it in column.to_pylist()]
+        texts = [None if number is None else format(number, "f") for number in column.to_pylist()]
         return _changed(value, pa.array(texts, pa.string()))
     if pa.types.is_time(kind):
         counts = column.view(count_type(kind)).to_pylist()
-        return _changed(value, pa.array([_clock(it, SECOND[kind.unit]) for it in counts]))
+        return _changed(value, pa.array([_clock(count, SECOND[kind.unit]) for count in counts]))
     if not pa.types.is_date(kind) and not pa.types.is_timestamp(kind):
         return value
     good = pc.fill_null(readable(column), True)

@@ -96,7 +96,7 @@ class PositionedChanges(ChangesOfTable):
             for _, fields in envelopes_of(work.decoded.rows):
                 for name in POSITIONS:
                     numbers = texts(field_at(fields, name)).distinct
-                    positions = [int(it) for it in numbers if it.isdecimal()]
+                    positions = [int(number) for number in numbers if number.isdecimal()]
                     self.position = max([*positions, self.position or 0]) or None
         return super().parts(works)
 

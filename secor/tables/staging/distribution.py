@@ -293,7 +293,7 @@ def _parts(table: TableWork) -> list[Part]:
     rows = table.version.rows.with_origin(rows, chunk)
     codes, partitions = table.version.partitioning.place(rows)
     stream = stream_of_table(table.version.table.identifier)
-    places = [(stream, json.dumps([it.path, *it.values])) for it in partitions]
+    places = [(stream, json.dumps([partition.path, *partition.values])) for partition in partitions]
     return list(parts_of(_with_rows(chunk, rows), codes, places))
 
 

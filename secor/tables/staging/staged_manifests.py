@@ -137,7 +137,11 @@ class Staging:
         def counts(item: ListedManifest) -> bool:
             return bool(item.replay) or item.range.end <= committed.get(item.topic_partition, 0)
 
-        candidates = [it for it in listed if counts(it) or topic_ids.get(it.topic_partition)]
+        candidates = [
+            listing
+            for listing in listed
+            if counts(listing) or topic_ids.get(listing.topic_partition)
+        ]
         missing = [item for item in candidates if item.key not in self._read]
         for staged in self._parallel(self._read_manifest, missing):
             self._read[staged.listed.key] = staged

@@ -99,7 +99,7 @@ class Columns:
 
     def table_rows(self, batch: pa.RecordBatch) -> Iterator[Row]:
         """Give the rows of the table as plain values."""
-        values = [it.read(batch.column(it.table_name)) for it in self.columns]
+        values = [column.read(batch.column(column.table_name)) for column in self.columns]
         yield from zip(*values, strict=True)
 
     def key_of(self, row: Row) -> Key:
@@ -189,7 +189,7 @@ def pair_columns(
     def fold(name: str) -> str:
         return name if case_sensitive else name.lower()
 
-    fields = {fold(it.name): it for it in schema}
+    fields = {fold(field.name): field for field in schema}
     compared: list[ComparedColumn] = []
     for source in sources:
         column = fields.pop(fold(source.name), None)
@@ -205,7 +205,9 @@ def pair_columns(
             result.unlike[source.name] = pair
         else:
             compared.append(pair)
-    result.only_in_table = sorted(it.name for it in fields.values() if not it.name.startswith("_"))
+    result.only_in_table = sorted(
+        field.name for field in fields.values() if not field.name.startswith("_")
+    )
     places = {fold(it.table_name): at for at, it in enumerate(compared)}
     missing = [name for name in key if fold(name) not in places]
     if missing or not key:
@@ -295,7 +297,7 @@ class Settling:
             late = self._clock.monotonic() >= deadline
             delivered = self._source.delivered()
             tail = self._table.tail()
-            positions = [it for it in (delivered, tail.position) if it is not None]
+            positions = [item for item in (delivered, tail.position) if item is not None]
             arrived = max(positions, default=-1) >= result.position
             if arrived or late:
                 for key in [key for key in pending if key not in tail.keys]:

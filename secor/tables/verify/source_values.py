@@ -143,14 +143,16 @@ def _texts(parse: Callable[[str], Value]) -> FromTable:
     """Return a reader of texts, in which tables hold values of a type that they do not have."""
 
     def read(column: pa.Array) -> list[Value]:
-        return [None if it is None else parse_or_text(parse, it) for it in column.to_pylist()]
+        return [
+            None if value is None else parse_or_text(parse, value) for value in column.to_pylist()
+        ]
 
     return read
 
 
 def _each(convert: Callable[[Any], Value]) -> FromTable:
     def read(column: pa.Array) -> list[Value]:
-        return [None if it is None else convert(it) for it in column.to_pylist()]
+        return [None if value is None else convert(value) for value in column.to_pylist()]
 
     return read
 
@@ -279,7 +281,7 @@ def _parse_uuid(text: str) -> str:
 
 def _reads_dates(kind: pa.DataType) -> FromTable | None:
     if pa.types.is_date32(kind):
-        return lambda column: [date_text(it) for it in column.cast(pa.int32()).to_pylist()]
+        return lambda column: [date_text(value) for value in column.cast(pa.int32()).to_pylist()]
     return _texts(parse_date) if _is_text(kind) else None
 
 
@@ -335,7 +337,9 @@ def _list_reader(read: FromTable) -> FromTable:
 def _array_text(value: Value, show: Callable[[Value], str]) -> str:
     if not isinstance(value, tuple):
         return str(value)
-    items = ("NULL" if it is None else json.dumps(show(it), ensure_ascii=False) for it in value)
+    items = (
+        "NULL" if item is None else json.dumps(show(item), ensure_ascii=False) for item in value
+    )
     return "{" + ",".join(items) + "}"
 
 
