@@ -140,7 +140,7 @@ def messages(only: str, write: bool, keep: bool) -> None:
     """Store a corpus of messages by the Apache Iceberg sink and by a table group, and compare.
 
     docs/conformance-messages.md lists each difference with its reason.  Exit code 0 when every
-    difference has one and the page is as it was; else 1.  It takes some five minutes on an idle
+    difference has one and the page is as it was; else 1.  It takes some three minutes on an idle
     machine.
     """
     folder = Path(tempfile.mkdtemp(prefix="secor-conformance-"))

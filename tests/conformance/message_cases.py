@@ -64,6 +64,7 @@ _PLAIN: Mapping[str, Sequence[str]] = MappingProxyType(
         "integer beyond 64 bits": ["9223372036854775808"],
         "integer then one beyond 64 bits": ["1", "18446744073709551615"],
         "fraction": ["1.5", "-0.25", "1e300"],
+        "fraction beyond a double": ["1.5", "1e400"],
         "fraction of many digits": ["0.1234567890123456789", "123456789012345678.9"],
         "fraction without digits": ["2826.0", "1e3"],
         "fraction without digits then another": ["2826.0", "2826.5"],
