@@ -76,10 +76,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "s_debezium_zonedtimestamp": _DEBEZIUM,
         "s_debezium_uuid": _DEBEZIUM,
         "s_debezium_variablescaledecimal": "here a number's digits as text, and no struct",
-        "s_float_that_becomes_double": (
-            "a column of floats takes doubles rounded here, and becomes one of doubles for a"
-            " number beyond floats only: declare double, or set rows.numbers"
-        ),
         "s_int32_that_becomes_string": (
             "the column has the type of the first schema in both: the sink fails, here the message"
             " is in quarantine"

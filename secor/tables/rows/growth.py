@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from secor.arrow.nested_arrays import is_list
+from secor.arrow.nested_arrays import children, entries, flatten, is_list
 from secor.core.model import TopicPartition
+from secor.core.variant_json import is_declared
 from secor.schema.dominance import show_path
 from secor.schema.inference import observe
 from secor.schema.new_columns import Numbers, Seen, is_new, seen_together, show_kinds
 from secor.schema.observed_types import first_that_adds, groups
-from secor.tables.catalog import AddColumn, SchemaChange
+from secor.tables.catalog import AddColumn, SchemaChange, WidenColumn
 from secor.tables.rows.column_names import is_uuid
 from secor.tables.rows.needs import ColumnNotes
-from secor.tables.rows.schema_changes import apply, as_declared, changes_for, still_needed, storable
+from secor.tables.rows.schema_changes import (
+    ELEMENT,
+    VALUE,
+    Path,
+    apply,
+    as_declared,
+    changes_for,
+    still_needed,
+    storable,
+)
 from secor.tables.rows.table_rows import Fitted, TableRows
 
 _NOTHING: pa.StructType = pa.struct([])
@@ -50,6 +61,9 @@ def first_change(
         first = look.first_with_new(rows, np.flatnonzero(extra).tolist())
         if first is not None:
             row_changes.append((first, look.new_columns(rows.slice(first, 1))))
+    rounded = look.first_rounded(rows, np.flatnonzero(live & ~wrong))
+    if rounded is not None:
+        row_changes.append(rounded)
     return min(row_changes, key=lambda change: change[0], default=None)
 
 
@@ -93,6 +107,32 @@ class _Look:
                 ]
         return min(row_changes, key=lambda change: change[0], default=None)
 
+    def first_rounded(
+        self, rows: pa.StructArray, fitting: npt.NDArray[np.int64]
+    ) -> tuple[int, list[SchemaChange]] | None:
+        """Return the first fitting row with a double, so declared by the messages' own schema,
+        that a column of floats would round, and the columns that become doubles for it.
+
+        Where these may not grow, doubles are rounded, as numbers of JSON are in such a column.
+        """
+        if not _may_round(self._columns, rows.type):
+            return None
+        chosen = rows.take(pa.array(fitting))
+        if not self._rounded(chosen):
+            return None
+        low, high = 0, len(chosen)  # the first such row is in [low, high)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._rounded(chosen.slice(low, middle - low)):
+                high = middle
+            else:
+                low = middle
+        return int(fitting[low]), self._rounded(chosen.slice(low, 1))
+
+    def _rounded(self, rows: pa.StructArray) -> list[SchemaChange]:
+        changes = (WidenColumn(path, pa.float64()) for path in _rounded_paths(self._columns, rows))
+        return [change for change in changes if change not in self._declined]
+
     def _changes_for(self, rows: pa.StructArray) -> list[SchemaChange]:
         seen = as_declared(observe(rows).type, [rows.type])
         return self.changes(storable(seen, [rows.type], self._text_types))
@@ -109,6 +149,51 @@ class _Look:
             if change not in self._declined
             and (len(change.path) > 1 or change.path[0].lower() not in self._taken)
         ]
+
+
+def _may_round(kept: pa.DataType, shown: pa.DataType, declared: bool = False) -> bool:
+    """Tell whether declared doubles meet columns of floats, by the types alone."""
+    if pa.types.is_struct(kept) and pa.types.is_struct(shown):
+        shown_fields = {field.name: field for field in shown.fields}
+        return any(
+            _may_round(field.type, shown_field.type, is_declared(shown_field))
+            for field in kept.fields
+            if (shown_field := shown_fields.get(field.name)) is not None
+        )
+    if is_list(kept) and is_list(shown):
+        return _may_round(kept.value_type, shown.value_type, is_declared(shown.value_field))
+    if pa.types.is_map(kept) and pa.types.is_map(shown):
+        return _may_round(kept.item_type, shown.item_type, is_declared(shown.item_field))
+    return bool(declared and kept == pa.float32() and shown == pa.float64())
+
+
+def _rounded_paths(
+    kept: pa.DataType, array: pa.Array, path: Path = (), declared: bool = False
+) -> Iterator[Path]:
+    """Give the paths of columns of floats that would round declared doubles of these rows."""
+    shown = array.type
+    if not _may_round(kept, shown, declared):
+        return
+    if pa.types.is_struct(kept):
+        columns = {field.name: (field, column) for field, column in children(array)}
+        for field in kept.fields:
+            if field.name in columns:
+                shown_field, column = columns[field.name]
+                inner = (*path, field.name)
+                yield from _rounded_paths(field.type, column, inner, is_declared(shown_field))
+    elif is_list(kept):
+        marked = is_declared(shown.value_field)
+        yield from _rounded_paths(kept.value_type, flatten(array), (*path, ELEMENT), marked)
+    elif pa.types.is_map(kept):
+        marked = is_declared(shown.item_field)
+        items = entries(array)[1].field(1)
+        yield from _rounded_paths(kept.item_type, items, (*path, VALUE), marked)
+    else:
+        doubles = array.drop_null()
+        floats = doubles.cast(pa.float32(), safe=False).cast(pa.float64())
+        same = pc.or_(pc.equal(doubles, floats), pc.is_nan(doubles))
+        if not pc.all(same, min_count=0).as_py():
+            yield path
 
 
 def _with_uuids_as_text(columns: pa.StructType) -> pa.StructType:

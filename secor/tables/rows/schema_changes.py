@@ -4,7 +4,7 @@
 |---|---|---|
 | nothing of that name | a value of a known type | a new optional column |
 | int | an integer beyond 32 bits | long |
-| float | a number beyond floats | double |
+| float | a number beyond floats, a double of the message's own schema | double |
 | decimal | more digits before the point | a decimal with more digits, up to 38 |
 | a required column | nothing | an optional column |
 

@@ -203,6 +203,47 @@ def test_columns_of_small_numbers_grow_with_what_later_schemas_say(tmp_path: Pat
     ]
 
 
+def doubles(value: Any, number: int) -> dict[str, Any]:
+    """Return a message with a double in a column, in a list and in a structure."""
+    kind = {"type": "double", "optional": True}
+    inner = {"type": "struct", "fields": [{**kind, "field": "y"}]}
+    return row_message(
+        {
+            "id": Shown({"type": "int64"}, number, pa.int64(), number),
+            "x": Shown(kind, value, pa.float64(), value),
+            "many": Shown({"type": "array", "items": kind}, [None, value], pa.null(), None),
+            "in": Shown(inner, {"y": value}, pa.null(), None),
+        }
+    )
+
+
+def test_doubles_that_a_schema_declares_are_not_rounded_in_columns_of_floats(
+    tmp_path: Path,
+) -> None:
+    world = WorkerWorld(tmp_path, [ROUTE])
+    kept = pa.struct([pa.field("y", pa.float32())])
+    columns = [("x", pa.float32()), ("many", pa.list_(pa.float32())), ("in", kept)]
+    world.catalog.create_table("db.flights", NewTable(pa.schema([("id", pa.int64()), *columns])))
+    world.write(doubles(0.5, 1), doubles(None, 2))
+    assert columns_of(world)["x"] == pa.float32()  # nothing was rounded
+    world.write(doubles(0.25, 3), doubles(0.1, 4), doubles(0.5, 5))
+    assert world.reasons() == []
+    rows = {row["id"]: row for row in world.rows("db.flights")}
+    assert [rows[number]["x"] for number in range(1, 6)] == [0.5, None, 0.25, 0.1, 0.5]
+    assert rows[4]["many"] == [None, 0.1]
+    assert rows[4]["in"] == {"y": 0.1}
+    assert columns_of(world)["x"] == pa.float64()
+
+
+def test_numbers_of_json_are_rounded_in_columns_of_floats(tmp_path: Path) -> None:
+    world = WorkerWorld(tmp_path, [ROUTE])
+    columns = pa.schema([("id", pa.int64()), ("x", pa.float32())])
+    world.catalog.create_table("db.flights", NewTable(columns))
+    world.write({"id": 1, "x": 0.1})
+    assert columns_of(world)["x"] == pa.float32()
+    assert [row["x"] for row in world.rows("db.flights")] == [pytest.approx(0.1)]
+
+
 def test_a_setting_for_new_columns_of_numbers_holds_for_small_ones_too(tmp_path: Path) -> None:
     world = WorkerWorld(tmp_path, [ROUTE], {"rows": {"numbers": "double"}})
     world.write(row_message({"id": SHOWN["id"], "n": SHOWN["whole"], "x": SHOWN["real"]}))
