@@ -37,5 +37,9 @@ def test_the_demonstration_ends_with_every_message_verified(tmp_path: Path) -> N
     assert "336,781 messages in 4 partitions: all equal" in shown
     assert "4 offsets of 1 group committed" in shown
     assert "the next flight of each partition is the one it would have read" in shown
+    assert "nothing tampered, replaced, missing or added" in shown
+    assert "7 objects of 8 as on" in shown
+    assert "575 messages erased" in shown
+    assert "336,206 messages in 4 partitions" in shown
     servers = Sandbox.of(folder / "sandbox").servers.values()
     assert not any(server.running() for server in servers)

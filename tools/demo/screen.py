@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from secor.cli.exit_codes import Exit
 from secor.core.errors import SecorError
 from tools.demo.backup import secor, surroundings
 
@@ -53,12 +54,13 @@ class Screen:
         *arguments: str,
         lines: int | None = None,
         environment: Mapping[str, str] | None = None,
+        code: Exit = Exit.OK,
     ) -> None:
         """Run ``secor ARGUMENTS`` as a person would; show its output, or ``lines`` of it.
 
         Of a longer output the beginning and the last line are shown.
 
-        Raises ``SecorError`` when its exit code is not 0.
+        Raises ``SecorError`` when its exit code is not ``code``.
         """
         shown = shlex.join(["secor", *arguments])
         self.say(f"$ {shown}", style="cyan")
@@ -75,7 +77,7 @@ class Screen:
             output = [*output[: lines - 1], left_out, output[-1]]
         for line in output:
             self.say(line if len(line) <= 160 else line[:157] + "...")
-        if answer.returncode != 0:
+        if answer.returncode != code:
             raise SecorError(f"{shown} ended with code {answer.returncode}:\n{answer.stderr}")
 
 

@@ -15,11 +15,11 @@ from secor.core.model import TopicPartition
 from secor.core.ports import OffsetLedger
 from secor.sandbox import Sandbox
 from secor.wiring.clients import open_ledger_for_operator
-from tools.demo import corrections, flights, mending, partition, restoring, tables
+from tools.demo import corrections, flights, lifecycle, mending, partition, restoring, tables
 from tools.demo.backup import SecorProcess, surroundings, write_configuration
 from tools.demo.screen import Bars, Screen
 
-_STEPS = 15
+_STEPS = 18
 _AT_ONCE = 2000
 _LOOK_EVERY = 0.25
 _ALL_STORED_WITHIN = 300.0
@@ -28,7 +28,7 @@ _ALL_STORED_WITHIN = 300.0
 _OURS = {
     *("sandbox", "backup.toml", "backup.log", "local"),
     *(*partition.FILES, *mending.FILES, *tables.FILES, *corrections.FILES),
-    *restoring.FILES,
+    *(*restoring.FILES, *lifecycle.FILES),
 }
 
 
@@ -67,7 +67,8 @@ class Demonstration:
             inferred = self.folder / partition.SCHEMA
             tables.TableScene(self.screen, self.folder, sandbox, inferred).run()
             corrections.BoardScene(self.screen, self.folder, sandbox).run()
-            restoring.RestoreScene(self.screen, self.folder, sandbox).run()
+            job = restoring.RestoreScene(self.screen, self.folder, sandbox).run()
+            lifecycle.LifecycleScene(self.screen, self.folder).run(configuration, job)
             reported = True
         finally:
             if down or not reported:
