@@ -39,7 +39,7 @@ BATCH = 500
 
 
 class Gate(FaultProxy):
-    """Holds up the first put of a topic until it is told to let it go."""
+    """Holds up the first put of a topic's messages until it is told to let it go."""
 
     def __init__(self, upstream: str, topic: str) -> None:
         self._topic = topic
@@ -51,17 +51,21 @@ class Gate(FaultProxy):
 
     def draw(self, method: str, target: str) -> Rule | None:
         with self._lock_first:
-            first = method == "PUT" and self._topic in target and not self.arrived.is_set()
+            first = self._stores_messages(method, target) and not self.arrived.is_set()
             if first:
                 self.arrived.set()
         if first:
             self.go.wait(2 * PATIENCE)
         return super().draw(method, target)
 
+    def _stores_messages(self, method: str, target: str) -> bool:
+        """Tell it from puts of the topic's description, and of the cluster's groups."""
+        return method == "PUT" and self._topic in target and "/_" not in target
+
     def answered(
         self, method: str, target: str, headers: Message, response: http.client.HTTPResponse
     ) -> None:
-        if method == "PUT" and self._topic in target:
+        if self._stores_messages(method, target):
             self.answers.append((target, response.status))
 
 
@@ -134,7 +138,7 @@ def test_a_put_that_takes_effect_after_its_range_was_stored_changes_nothing(
             sender.send(signal.SIGCONT)
         wait_until(lambda: len(gate.answers) > there, "the late put is answered")
         late = [status for _, status in gate.answers[there:]]
-        assert late == [412], gate.answers
+        assert set(late) == {412}, gate.answers  # a sender that wakes may send it again
         done = run_secor("verify", str(config))
         assert done.returncode == 0, done.stdout + done.stderr
         with open_store(load(config, {})) as store:

@@ -7,7 +7,7 @@ import pytest
 from secor.core.model import TopicPartition
 from secor.service.metrics import Metrics
 from secor.service.metrics_registry import MetricsRegistry
-from secor.service.monitoring.last_run import BACKFILL, COMPACT, EXPIRE, FINALIZE
+from secor.service.monitoring.last_run import BACKFILL, COMPACT, DRILL, EXPIRE, FINALIZE
 from secor.service.restore_metrics import RestoreMetrics
 
 CONFIG = Path(__file__).parents[3] / "config"
@@ -19,7 +19,15 @@ def test_the_table_for_people_is_the_list_of_the_module() -> None:
     restoring = [it for it in RestoreMetrics().definitions if it.name not in own]
     rows = [
         f"| `{it.name}` | {it.kind} | {', '.join(it.labels)} | {it.help} |"
-        for it in (*Metrics().definitions, *restoring, *FINALIZE, *COMPACT, *BACKFILL, *EXPIRE)
+        for it in (
+            *Metrics().definitions,
+            *restoring,
+            *FINALIZE,
+            *COMPACT,
+            *BACKFILL,
+            *EXPIRE,
+            *DRILL,
+        )
     ]
     table = [line for line in (CONFIG / "METRICS.md").read_text().splitlines() if "`" in line]
     assert [line for line in table if line.startswith("|")] == rows
