@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from secor.core.model import Chunk, TopicPartition
+from secor.core.naming import SUSPECTS_DIRECTORY
 from secor.formats import make_format
 
 QUARANTINE = "_quarantine"
@@ -137,7 +138,12 @@ class Placement:
     counts: Counter[str] = field(default_factory=Counter)
 
     def stored(self, key: str, content: bytes) -> None:
-        """Take an object of ``<prefix>/[_quarantine/]<topic>/…``."""
+        """Take an object of ``<prefix>/[_quarantine/]<topic>/…``.
+
+        What is kept over which messages a killed process had open holds none of them.
+        """
+        if key.startswith(f"{self.prefix}/{SUSPECTS_DIRECTORY}/"):
+            return
         topic, directory, partition = self._split(key)
         for offset, message in rows(key, content):
             here = TopicPartition(topic, partition), offset
