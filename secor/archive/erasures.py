@@ -117,7 +117,7 @@ class Erasure:
             (self.secret, self.tombstones) == (other.secret, other.tombstones)
             and self.hashes >= other.hashes
             and all(
-                any(replace(mine, end=log.end) == log and mine.end >= log.end for mine in self.logs)
+                any(replace(own, end=log.end) == log and own.end >= log.end for own in self.logs)
                 for log in other.logs
             )
         )
@@ -217,13 +217,15 @@ class LogErasures:
             records.column("key").is_null(), records.column("timestamp_type").is_null()
         ).to_numpy(zero_copy_only=False)
         for end, erasure in self.parts:
-            listed = np.fromiter((one in erasure.hashes for one in hashes), bool, len(hashes))
+            listed = np.fromiter(
+                (key_hash in erasure.hashes for key_hash in hashes), bool, len(hashes)
+            )
             if listed.any():
-                found = listed[indices] & (offsets < end) & ~unknown
+                erased = listed[indices] & (offsets < end) & ~unknown
                 if erasure.tombstones:
-                    emptied |= found
+                    emptied |= erased
                 else:
-                    gone |= found
+                    gone |= erased
         return gone, emptied & ~gone
 
     def hashes(self, keys: pa.Array) -> list[bytes]:

@@ -136,13 +136,13 @@ def _drill(
                 return
             # Settings that delete messages come last of all: what is verified must be there.
             list(recovery.bring_back(force=False, hold=True))
-            held = time.monotonic()
+            recovered = time.monotonic()
             results = results_of(recovery.job, quiet=True)
             verified = time.monotonic()
             done.compared(results)
             states = list(recovery.bring_back(force=False, hold=False))
-            done.recovery_seconds = (held - begun) + (time.monotonic() - verified)
-            done.verify_seconds = verified - held
+            done.recovery_seconds = (recovered - begun) + (time.monotonic() - verified)
+            done.verify_seconds = verified - recovered
             done.states += [recovery.messages(), *states]
 
 

@@ -146,7 +146,7 @@ def verify(config: Path, time: str | None, cluster: str | None, *, as_json: bool
     equal = bool(results) and not wrong
     # Settings that are held back are what verifying comes before.
     needed = [it for it in states if it.kind != "settings"]
-    held = any(it.left for it in states if it.kind == "settings")
+    settings_left = any(it.left for it in states if it.kind == "settings")
     done = equal and all(it.is_complete for it in needed)
     if as_json:
         report = {
@@ -165,7 +165,7 @@ def verify(config: Path, time: str | None, cluster: str | None, *, as_json: bool
     click.echo(f"{compared} compared: {differ if wrong else all_equal(results)}")
     for state in states:
         _show(state)
-    shown = verdict(needed, config, hold=held)
+    shown = verdict(needed, config, hold=settings_left)
     click.echo(shown if equal else "the messages differ: see above")
     return Exit.OK if done else Exit.DIFFERENT
 

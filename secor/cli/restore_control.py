@@ -144,9 +144,9 @@ def set_offset(config: Path, topic: str, partition: int, offset: int, *, beyond:
 
     with _begun(config) as (job, control, count):
         chosen = [
-            other_source
-            for other_source in job.sources()
-            if (other_source.topic, other_source.partition) == (topic, partition)
+            archived_source
+            for archived_source in job.sources()
+            if (archived_source.topic, archived_source.partition) == (topic, partition)
         ]
         if not chosen:
             raise ConfigurationError(f"the job has no source partition {topic}/{partition}")

@@ -169,9 +169,7 @@ def _prune(array: pa.Array, marked: bool, path: Path, winners: Mapping[Path, str
     if array.null_count == len(array):
         return array
     if marked or is_json(kind):
-        values = [
-            None if number is None else loads(number) for number in text_of(array).to_pylist()
-        ]
+        values = [None if text is None else loads(text) for text in text_of(array).to_pylist()]
         pruned = [_prune_value(value, path, winners) for value in values]
         texts = pa.array([None if field is None else dumps(field) for field in pruned], pa.string())
         return texts if not is_json(kind) else pa.ExtensionArray.from_storage(kind, texts)

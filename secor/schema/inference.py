@@ -237,7 +237,7 @@ def _objects(values: Sequence[Any], lossless: bool, target: pa.DataType | None) 
     targets = {} if target is None or not pa.types.is_struct(target) else dict(_types(target))
     columns = {
         name: typed(
-            [None if number is None else number.get(name) for number in values],
+            [None if value is None else value.get(name) for value in values],
             lossless=lossless,
             target=targets.get(name),
         )

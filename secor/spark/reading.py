@@ -46,8 +46,8 @@ def read_tasks(
             for task in tasks:
                 sizes = {piece.archived.key: piece.archived.size for piece in task.pieces}
                 for topic in {piece.archived.topic for piece in task.pieces} - erasures.keys():
-                    found = read_erasures(archive.store, archive.root(topic), options.secret)
-                    erasures[topic] = found.require()
+                    listed = read_erasures(archive.store, archive.root(topic), options.secret)
+                    erasures[topic] = listed.require()
                 with reading_ahead(archive, sizes) as ahead:
                     yield from gathered(
                         batch

@@ -65,7 +65,8 @@ def offsets_of_archive(
     target = job.log.cluster_id()
     kept = kept_clusters(store, source.prefix, "groups")
     renamed = all(
-        job.target_name(other_source.topic) != other_source.topic for other_source in job.sources()
+        job.target_name(archived_source.topic) != archived_source.topic
+        for archived_source in job.sources()
     )
     if not required and (not kept or (set(kept) == {target} and renamed)):
         return None
@@ -82,7 +83,7 @@ def offsets_of_archive(
             f"no group {', '.join(missing)} is kept of cluster {cluster}: look at the spelling;"
             " secor cat --groups shows them; --from names a cluster that has them, or a file"
         )
-    topics = {other_source.topic for other_source in job.sources()}
+    topics = {archived_source.topic for archived_source in job.sources()}
     offsets = tuple(
         GroupOffset(group, place, it.offset, it.metadata)
         for group, content in state.contents()

@@ -186,7 +186,7 @@ class Job:
     def routing(self) -> Routing:
         """Return the router over the target's topics as they are now."""
         source, target = self.config.source, self.config.target
-        topics = {self.target_name(other_source.topic) for other_source in self.sources()}
+        topics = {self.target_name(archived_source.topic) for archived_source in self.sources()}
         own = self.own_topics & topics
         if own:
             raise ConfigurationError(

@@ -34,8 +34,8 @@ ERASING_MUTANTS = (
     Mutant(
         "a list counts for messages that come later, too",
         LISTS,
-        "                found = listed[indices] & (offsets < end) & ~unknown\n",
-        "                found = listed[indices] & ~unknown\n",
+        "                erased = listed[indices] & (offsets < end) & ~unknown\n",
+        "                erased = listed[indices] & ~unknown\n",
         TESTS,
     ),
     Mutant(

@@ -151,12 +151,12 @@ class Rewriter:
             match = _JOURNAL.fullmatch(stored.key.removeprefix(f"{staged}/"))
             if match:
                 notes.setdefault(match[1], set()).add(match[2])
-        for backfill, told in notes.items():
-            if ROLLBACK in told or (BEGUN in told and DONE not in told):
+        for backfill, steps in notes.items():
+            if ROLLBACK in steps or (BEGUN in steps and DONE not in steps):
                 raise ConfigurationError(
                     f"backfill {backfill} is being published or rolled back: finish that first"
                 )
-        kept = {backfill for backfill, told in notes.items() if CLEANED not in told}
+        kept = {backfill for backfill, steps in notes.items() if CLEANED not in steps}
         if not kept:
             return plan
         ranges = (part for part in plan.ranges if not self._made_by(part, kept))

@@ -126,7 +126,9 @@ def as_declared(seen: pa.DataType, messages: Sequence[pa.DataType]) -> pa.DataTy
                 if struct.get_field_index(field.name) >= 0
             ]
             fields.append(
-                field.with_type(as_declared(field.type, [own_change.type for own_change in own]))
+                field.with_type(
+                    as_declared(field.type, [message_field.type for message_field in own])
+                )
             )
         return pa.struct(fields)
     if is_list(seen):

@@ -195,10 +195,9 @@ class ValueForms:
         if encodings is None or pa.types.is_nested(kind) or is_json(kind) or _is_time(kind):
             return value
         values = [
-            None if number is None else loads(number)
-            for number in text_of(value.column).to_pylist()
+            None if text is None else loads(text) for text in text_of(value.column).to_pylist()
         ]
-        texts = [number if isinstance(number, str) else None for number in values]
+        texts = [parsed if isinstance(parsed, str) else None for parsed in values]
         if pa.types.is_floating(kind):
             return _floats(value, values, texts, encodings, path)
         changed: list[Any] = list(values)
@@ -284,7 +283,7 @@ def _from_bytes(
 
 def _as_mixed(value: _Value, values: Sequence[Any]) -> _Value:
     """Return values of several kinds as their JSON text."""
-    texts = pa.array([None if number is None else dumps(number) for number in values], pa.string())
+    texts = pa.array([None if mixed is None else dumps(mixed) for mixed in values], pa.string())
     return _Value(pa.field(value.field.name, pa.string(), metadata=MIXED), texts)
 
 
