@@ -16,7 +16,7 @@ import click
 
 from secor.core.errors import SecorError
 from tests.conformance.cdc import run
-from tests.conformance.group import Options
+from tests.conformance.group import TABLES, Options
 from tests.conformance.message_page import PAGE, page, without_reason
 from tests.conformance.messages import run as run_messages
 from tests.conformance.mixed_json import MESSAGES, Numbers
@@ -52,9 +52,10 @@ def main() -> None:
 )
 @click.option(
     "--table",
-    type=click.Choice(["iceberg-cow", "iceberg-mor", "hudi"]),
+    type=click.Choice([*TABLES, "all"]),
     default="iceberg-cow",
     show_default=True,
+    help="The kind of the tables; all: three groups store the same changes.",
 )
 @click.option("--kill", is_flag=True, help="Kill connector, daemon and committer, each once.")
 @click.option("--keep", is_flag=True, help="Keep logs and data, also when all is well.")
@@ -85,14 +86,15 @@ def cdc(  # one parameter an option
     options = Options(minutes * 60, seed, form, table, rate, kill, changes)
     say(f"changes {options.length}, {form}, {table}, --seed {seed}, in {folder}")
     try:
-        outcome = run(folder, options, say)
+        outcomes = run(folder, options, say)
     except SecorError as error:
         say(f"ended: {error}")
         click.echo(f"logs and data are in {folder}")
         sys.exit(_DIFFERENT)
-    for line in outcome.lines():
-        click.echo(line)
-    equal = outcome.equal
+    for outcome in outcomes:
+        for line in outcome.lines():
+            click.echo(line)
+    equal = all(outcome.equal for outcome in outcomes)
     say(f"{'all tables are equal to their sources' if equal else 'tables differ'}, --seed {seed}")
     if equal and not keep:
         shutil.rmtree(folder)

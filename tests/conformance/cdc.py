@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +23,8 @@ from tests.conformance.comparing import Comparison, compare
 from tests.conformance.group import Options, converter, write_group
 from tests.conformance.registry import ApicurioRegistry
 from tests.conformance.servers import SLOT, ConnectWorker, debezium_settings, source_database
-from tests.conformance.tables import read_hudi, read_iceberg
-from tests.conformance.workload import SOURCES, SourceTable, Workload, source_rows
-from tests.integration.daemons import Daemon, run_secor, secor
+from tests.conformance.storing import StoringGroup
+from tests.conformance.workload import SOURCES, Workload, source_rows
 from tests.programs import spark_35
 from tests.soak.row_changes import with_spark_35
 
@@ -37,12 +33,7 @@ Say = Callable[[str], None]
 WITHIN = 1200.0
 """Seconds that the tables may take to have everything, after the last change."""
 
-STOPPED_FOR = 60.0
-"""Seconds after which a topic partition that is stopped is taken for one that stays so."""
-
 _BEFORE_SNAPSHOT = 60
-_EXAMPLE = 160
-"""Characters of a reason in a report."""
 
 
 @dataclass
@@ -54,18 +45,9 @@ class Scene:
     sandbox: Sandbox
     cursor: Any
     connect: ConnectWorker
-    config: Path
-    environment: dict[str, str]
+    groups: list[StoringGroup]
     last_position: str = ""
     """The end of the last change in PostgreSQL's log."""
-
-    stopped: dict[str, tuple[float, str]] = field(default_factory=dict)
-    """Topic partitions and tables that are stopped: since when, and why."""
-
-    def read(self, name: str) -> Any:
-        """Return the rows of a table as a reader has them."""
-        read = read_hudi if self.options.table == "hudi" else read_iceberg
-        return read(self.sandbox, name)
 
     def mark(self) -> None:
         """Note the end of the changes."""
@@ -94,98 +76,48 @@ class Scene:
         return bool(self.cursor.fetchone()[0])
 
     def is_committed(self) -> bool:
-        """Tell whether the tables have everything that does not stay stopped, as the product says.
-
-        ``stopped`` has what was stopped, with the reason, and since when.
-        """
-        finished = run_secor("tables", "status", str(self.config), "--json")
-        if not finished.stdout:
-            raise Unavailable(finished.stderr[-3000:])
-        status = json.loads(finished.stdout)
-        log = (self.folder / "run.log").read_text()
-        seen = {**logged_stops(log), **{it: str(why) for it, why in status["stopped"].items()}}
-        states = {table["table"]: table for table in status["tables"]}
-        seen |= {
-            name: f"{table['state']}: {table['why']}"
-            for name, table in states.items()
-            if table["state"] in ("stopped", "failed")
-        }
-        now = time.monotonic()
-        for place, why in seen.items():
-            since, _ = self.stopped.get(place, (now, why))
-            self.stopped[place] = (since, why)
-        waiting = {place for place, count in status["unstaged"].items() if count}
-        waiting |= {name for name, table in states.items() if table["staged"]["files"]}
-        for place in self.stopped.keys() - (waiting & seen.keys()):
-            del self.stopped[place]
-        return all(
-            place in self.stopped and now - self.stopped[place][0] > STOPPED_FOR
-            for place in waiting
-        )
-
-
-def logged_stops(log: str) -> dict[str, str]:
-    """Return why topic partitions are stopped, as a daemon's log says: status does not know all."""
-    stops: dict[str, str] = {}
-    for line in log.splitlines():
-        event = json.loads(line) if line.startswith("{") and line.endswith("}") else {}
-        place = f"{event.get('topic')}/{event.get('partition')}"
-        if event.get("event") == "stopped":
-            stops[place] = event["error"]
-        elif event.get("event") in ("running", "committed"):
-            stops.pop(place, None)
-    return stops
+        """Tell whether all tables have everything that does not stay stopped."""
+        # All are asked each time: each notes how long it is stopped.
+        committed = [group.is_committed() for group in self.groups]
+        return all(committed)
 
 
 @dataclass
 class Processes:
-    """The connector, the daemon and the committer: each can be killed and starts again."""
+    """The connector, the daemons and the committers: each can be killed and starts again."""
 
     scene: Scene
-    worker: Daemon | None = None
-    committer: subprocess.Popen[bytes] | None = None
 
     NAMES = ("connector", "daemon", "committer")
 
     def start(self) -> None:
         """Start what does not run."""
         self.scene.connect.start()
-        if self.worker is None:
-            self.worker = Daemon(self.scene.config, self.scene.folder / "run.log")
-        if self.committer is None:
-            self.committer = _committer(self.scene)
+        for group in self.scene.groups:
+            group.start()
 
     def kill(self, name: str) -> None:
-        """End one of them at once, and start it again."""
+        """End the connector, all daemons or all committers at once, and start them again."""
         if name == "connector":
             self.scene.connect.kill()
-        elif name == "daemon" and self.worker is not None:
-            self.worker.kill()
-            self.worker = None
-        elif name == "committer" and self.committer is not None:
-            self.committer.kill()
-            self.committer.wait()
-            self.committer = None
+        for group in self.scene.groups:
+            if name == "daemon":
+                group.kill_daemon()
+            elif name == "committer":
+                group.kill_committer()
         self.start()
 
     def check(self) -> None:
         """Raise ``Unavailable`` if one has ended by itself."""
         self.scene.connect.serves()  # raises if the connector has failed
-        named = {"tables-run": self.committer}
-        if self.worker is not None:
-            named["run"] = self.worker.process
-        for name, process in named.items():
-            if process is not None and process.poll() is not None:
-                log = (self.scene.folder / f"{name}.log").read_text()[-3000:]
-                raise Unavailable(f"'secor {name}' ended with {process.returncode}: {log}")
+        for group in self.scene.groups:
+            group.check()
 
     def stop(self) -> None:
         """End all of them."""
         self.scene.connect.stop()
-        if self.worker is not None:
-            self.worker.kill()
-        if self.committer is not None:
-            _end(self.committer)
+        for group in self.scene.groups:
+            group.stop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +129,9 @@ class Outcome:
     quarantined: dict[str, int]
     """Messages by reason."""
 
+    table: str = ""
+    """The kind of table, before each line of the report."""
+
     @property
     def equal(self) -> bool:
         """Every table is equal to its source, and nothing else is left."""
@@ -207,13 +142,14 @@ class Outcome:
         """Return the report."""
         lines = [line for comparison in self.comparisons for line in comparison.lines()]
         lines += [f"stopped: {place}: {why}" for place, why in self.stopped.items()]
-        return lines + [
+        lines += [
             f"quarantine: {count} messages: {reason}" for reason, count in self.quarantined.items()
         ]
+        return [f"{self.table} {line}" for line in lines]
 
 
-def run(folder: Path, options: Options, say: Say) -> Outcome:
-    """Start everything, make changes, and compare each table with its source.
+def run(folder: Path, options: Options, say: Say) -> list[Outcome]:
+    """Start everything, make changes, and compare each table with its source: one for each kind.
 
     Raises ``Unavailable``.
     """
@@ -233,10 +169,9 @@ def run(folder: Path, options: Options, say: Say) -> Outcome:
         say("Kafka has all changes")
         save_messages(scene)
         _wait(scene.is_committed, processes, "the tables have all changes")
-        stopped = {place: why for place, (_, why) in scene.stopped.items()}
+        stopped = any(group.stopped for group in scene.groups)
         say("the tables have all changes" + (" but those that are stopped" if stopped else ""))
-        comparisons = [_compare(scene, source) for source in SOURCES.values()]
-        return Outcome(comparisons, stopped, quarantined(scene))
+        return [_outcome(scene, group) for group in scene.groups]
 
 
 def _change_rows(workload: Workload, options: Options, processes: Processes, say: Say) -> None:
@@ -266,15 +201,6 @@ def _change_rows(workload: Workload, options: Options, processes: Processes, say
         say(f"killing the {name}")
         processes.kill(name)
     change_some(parts - 1)
-
-
-def quarantined(scene: Scene) -> dict[str, int]:
-    """Return how many messages are in quarantine, by reason; write them beside the logs."""
-    finished = run_secor("quarantine", "cat", str(scene.config))
-    (scene.folder / "quarantine.jsonl").write_text(finished.stdout + finished.stderr)
-    messages = [json.loads(line) for line in finished.stdout.splitlines()]
-    reasons = Counter(f"{it['topic']}: {it['reason'][:_EXAMPLE]}" for it in messages)
-    return dict(reasons.most_common())
 
 
 def save_messages(scene: Scene) -> None:
@@ -338,11 +264,22 @@ def opened(folder: Path, options: Options, say: Say) -> Iterator[Scene]:
             plugins=() if registry is None else [APICURIO_CONVERTER],
             progress=say,
         )
-        environment = {"SPARK_LOCAL_IP": "127.0.0.1"}
-        if options.table == "hudi":
-            environment |= with_spark_35(spark_35(say))
-        config = write_group(folder, sandbox, options, registry)
-        yield Scene(folder, options, sandbox, connection.cursor(), connect, config, environment)
+        groups = [
+            StoringGroup(
+                table,
+                folder / table,
+                write_group(folder / table, sandbox, options, table, registry),
+                sandbox,
+                _spark(table, say),
+            )
+            for table in options.tables
+        ]
+        yield Scene(folder, options, sandbox, connection.cursor(), connect, groups)
+
+
+def _spark(table: str, say: Say) -> dict[str, str]:
+    local = {"SPARK_LOCAL_IP": "127.0.0.1"}
+    return {**local, **with_spark_35(spark_35(say))} if table == "hudi" else local
 
 
 def _connect(database: PostgreSqlServer) -> Any:
@@ -351,25 +288,6 @@ def _connect(database: PostgreSqlServer) -> Any:
     )
     connection.autocommit = True
     return connection
-
-
-def _committer(scene: Scene) -> subprocess.Popen[bytes]:
-    with (scene.folder / "tables-run.log").open("ab") as log:
-        return subprocess.Popen(
-            secor("tables", "run", str(scene.config)),
-            stdout=log,
-            stderr=log,
-            env={**os.environ, **scene.environment},
-        )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(30)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def _wait(reached: Callable[[], bool], processes: Processes, what: str) -> None:
@@ -381,6 +299,11 @@ def _wait(reached: Callable[[], bool], processes: Processes, what: str) -> None:
         time.sleep(3.0)
 
 
-def _compare(scene: Scene, source: SourceTable) -> Comparison:
-    source = scene.options.stored(source)
-    return compare(source, source_rows(scene.cursor, source), scene.read(source.name))
+def _outcome(scene: Scene, group: StoringGroup) -> Outcome:
+    comparisons = []
+    for table in SOURCES.values():
+        source = scene.options.stored(table, group.table)
+        rows = source_rows(scene.cursor, source)
+        comparisons.append(compare(source, rows, group.read(source.name)))
+    stopped = {place: why for place, (_, why) in group.stopped.items()}
+    return Outcome(comparisons, stopped, group.quarantined(), group.table)

@@ -17,7 +17,9 @@ from tests.conformance.tables import HUDI, NAMESPACE, catalog_properties
 from tests.conformance.workload import SOURCES, SourceTable
 from tests.integration.daemons import write_config
 
-GROUP = "cdc"
+TABLES = ("iceberg-cow", "iceberg-mor", "hudi")
+"""Kinds of tables."""
+
 _SPARK = """
 [spark]
 timeout = "20m"  # on a machine that does much else
@@ -50,16 +52,21 @@ class Options:
     """Transactions; None for as many as there are in ``seconds``."""
 
     @property
+    def tables(self) -> tuple[str, ...]:
+        """Return the kinds of tables that one source feeds."""
+        return TABLES if self.table == "all" else (self.table,)
+
+    @property
     def length(self) -> str:
         """Return how long rows are changed, in words."""
         if self.changes is None:
             return f"for {self.seconds:.0f} s"
         return f"in {self.changes:,} transactions"
 
-    def stored(self, source: SourceTable) -> SourceTable:
-        """Return a source with what its table's columns hold."""
+    def stored(self, source: SourceTable, table: str) -> SourceTable:
+        """Return a source with what the columns of its table of this kind hold."""
         schemas = self.format != "json"
-        uuids = self.table != "hudi"
+        uuids = table != "hudi"
         kinds = {
             name: stored_kind(name, kind, schemas=schemas, uuids=uuids)
             for name, kind in source.columns.items()
@@ -82,23 +89,28 @@ def converter(form: str, registry: str | None = None) -> dict[str, str]:
 
 
 def write_group(
-    folder: Path, sandbox: Sandbox, options: Options, registry: str | None = None
+    folder: Path, sandbox: Sandbox, options: Options, table: str, registry: str | None = None
 ) -> Path:
-    """Write the configuration of the table group."""
+    """Write the configuration of the group for tables of one kind; make its folder."""
+    folder.mkdir()
+    group = f"cdc-{table}"
     place = (
         f'[hudi]\nwarehouse = "s3://{sandbox.s3.bucket}/{HUDI}"\n'
-        if options.table == "hudi"
-        else _section("catalog.properties", catalog_properties(sandbox))
+        if table == "hudi"
+        else _section("catalog.properties", catalog_properties(sandbox, table))
     )
-    routes = [_route(folder, options.stored(source), options) for source in SOURCES.values()]
+    routes = [
+        _route(folder, options.stored(source, table), options.format, table)
+        for source in SOURCES.values()
+    ]
     return write_config(
         folder,
         sandbox,
-        group=GROUP,
+        group=group,
         topic="unused",
         ledger="zookeeper",
         settings={
-            "group": {"name": GROUP, "kind": "table"},
+            "group": {"name": group, "kind": "table"},
             "kafka": {
                 "topics": [f"{PREFIX}.public.{name}" for name in SOURCES],
                 "session_timeout": "10s",
@@ -123,7 +135,7 @@ def _section(name: str, properties: Mapping[str, str]) -> str:
     )
 
 
-def _route(folder: Path, source: SourceTable, options: Options) -> str:
+def _route(folder: Path, source: SourceTable, form: str, table: str) -> str:
     lines = [
         "[[tables]]",
         f'table = "{NAMESPACE}.{source.name}"',
@@ -133,7 +145,7 @@ def _route(folder: Path, source: SourceTable, options: Options) -> str:
         "auto_create = true",
         "evolve = true",
     ]
-    if options.format == "json":
+    if form == "json":
         declared = folder / f"{source.name}.avsc"
         declared.write_text(json.dumps(_declared(source)))
         lines += [
@@ -141,9 +153,9 @@ def _route(folder: Path, source: SourceTable, options: Options) -> str:
             'encodings = "debezium"',
             'time_units = {"c_timestamp_3" = "ms"}',
         ]
-    if options.table == "hudi":
+    if table == "hudi":
         lines += ['format = "hudi"', 'properties = {"hoodie.bucket.index.num.buckets" = "2"}']
-    elif options.table == "iceberg-mor":
+    elif table == "iceberg-mor":
         lines.append('properties = {"write.merge.mode" = "merge-on-read"}')
     return "\n".join(lines)
 

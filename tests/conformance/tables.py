@@ -17,16 +17,16 @@ HUDI = "hudi-tables"
 """The key below which Hudi tables are."""
 
 
-def catalog_properties(sandbox: Sandbox) -> dict[str, str]:
-    """Return the catalog in the words of the Iceberg library for Python."""
+def catalog_properties(sandbox: Sandbox, warehouse: str) -> dict[str, str]:
+    """Return a catalog in the words of the Iceberg library for Python."""
     return {
         "type": "sql",
-        "uri": f"sqlite:///{sandbox.directory / 'catalog.db'}",
-        "warehouse": f"s3://{sandbox.s3.bucket}/warehouse",
+        "uri": f"sqlite:///{sandbox.directory / f'{warehouse}.db'}",
+        "warehouse": f"s3://{sandbox.s3.bucket}/{warehouse}",
     }
 
 
-def read_iceberg(sandbox: Sandbox, name: str) -> pa.Table | None:
+def read_iceberg(sandbox: Sandbox, warehouse: str, name: str) -> pa.Table | None:
     """Return the rows as the Iceberg library has them; None if there is no table."""
     s3 = sandbox.s3
     store = {
@@ -35,7 +35,7 @@ def read_iceberg(sandbox: Sandbox, name: str) -> pa.Table | None:
         "s3.access-key-id": s3.access_key,
         "s3.secret-access-key": s3.secret_key,
     }
-    catalog = load_catalog("secor", **catalog_properties(sandbox), **store)
+    catalog = load_catalog("secor", **catalog_properties(sandbox, warehouse), **store)
     if not catalog.table_exists(f"{NAMESPACE}.{name}"):
         return None
     return catalog.load_table(f"{NAMESPACE}.{name}").scan().to_arrow()

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.conformance.cdc import Outcome, logged_stops
+from tests.conformance.cdc import Outcome
 from tests.conformance.columns import KINDS, Kind
 from tests.conformance.comparing import Comparison, compare
 from tests.conformance.message_cases import cases
@@ -17,6 +17,7 @@ from tests.conformance.message_page import PAGE, without_reason
 from tests.conformance.message_tables import Outcome as Rows
 from tests.conformance.message_tables import differences
 from tests.conformance.messages import Difference
+from tests.conformance.storing import logged_stops
 from tests.conformance.workload import SourceTable, Workload
 
 COLUMNS: dict[str, Kind] = {
