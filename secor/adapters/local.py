@@ -46,7 +46,7 @@ _BAD_NAMES = frozenset({errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETO
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
-class LocalStore:
+class DirectoryStore:
     """An ``ObjectStore`` in ``directory``, on one file system that has hard links.
 
     Many processes may use it at once.  Keys are relative paths; one that leaves the

@@ -12,7 +12,7 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 from crc32c import crc32c
 
-from secor.batch.shared_file import NO_ROOM, SLOT, Extent, SharedFile
+from secor.batch.shared_file import NO_ROOM, SLOT, FileSlots, SharedFile
 from secor.core.errors import (
     DescriptorsExhausted,
     DiskFull,
@@ -66,8 +66,8 @@ class LocalFile:
         self.created = False
         self.size = 0
         self.crc32c = 0
-        self._content = Extent(workspace.shared)
-        self._spilled = Extent(workspace.shared)
+        self._content = FileSlots(workspace.shared)
+        self._spilled = FileSlots(workspace.shared)
 
     @property
     def spilled(self) -> int:

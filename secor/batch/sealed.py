@@ -15,7 +15,7 @@ from secor.core.object_info import ObjectInfo
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class OutputPlace:
     """An output partition below a directory of the store."""
 
     root: str
@@ -36,9 +36,9 @@ class BatchFile:
         return self.name.key
 
     @property
-    def place(self) -> Place:
+    def place(self) -> OutputPlace:
         """Where it goes: of one batch there is one object in each place."""
-        return Place(self.name.root, self.name.output_partition)
+        return OutputPlace(self.name.root, self.name.output_partition)
 
 
 @dataclass(frozen=True)

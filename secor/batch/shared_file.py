@@ -148,7 +148,7 @@ class SharedFile:
             self._descriptor = None
 
 
-class Extent:
+class FileSlots:
     """Bytes in slots of a shared file; ``size`` and ``crc32c`` grow with every write.
 
     One thread writes it.  Raises ``OSError``.

@@ -165,7 +165,7 @@ def _do(
     directory: Path | None,
 ) -> list[Any]:
     from secor.spark import backfill
-    from secor.wiring.backfill import Setting, open_job
+    from secor.wiring.backfill import ExecutorSettings, open_job
 
     settings = {}
     for text in conf:
@@ -175,7 +175,7 @@ def _do(
         settings[key] = value
     source, target = load(backup, os.environ), load(partition, os.environ)
     check_kinds(source, target, backup, partition)
-    setting = Setting.of(source, target, plan, directory)
+    setting = ExecutorSettings.of(source, target, plan, directory)
     with open_job(setting):
         pass  # the settings are the plan's, and the stores answer: known before Spark starts
     with (

@@ -12,9 +12,9 @@ from pathlib import Path
 import click
 
 from secor.archive.backfill.model import BackfillPlan, encode
-from secor.archive.backfill.paths import Places
+from secor.archive.backfill.paths import BackfillPaths
 from secor.archive.backfill.plan_request import Wanted
-from secor.archive.backfill.planning import Planner
+from secor.archive.backfill.planning import BackfillPlanner
 from secor.cli.open_archive import archive_of, human_size
 from secor.cli.topic_type import TOPIC, backfilled, metrics_file_option, milliseconds
 from secor.config.load import load
@@ -101,7 +101,7 @@ def plan_command(
         _committed(target, topic, no_ledger=no_ledger) as committed,
     ):
         kept = kept_schema(target, topic, store)
-        planner = Planner(
+        planner = BackfillPlanner(
             topic,
             archive_of(source, topic, raw),
             archive_of(target, topic, store),
@@ -199,6 +199,6 @@ def _print_plan(plan: BackfillPlan, output: Path, *, as_json: bool) -> None:
         f" ({human_size(sum(old_object.size for old_object in replaced))},"
         f" {how_many(messages, 'message')}) in {how_many(len(places), 'output partition')}\n"
         f"by generation {plan.generation}, staged below"
-        f" {Places.of(plan.head).staging()[0]}\n"
+        f" {BackfillPaths.of(plan.head).staging()[0]}\n"
         f"plan {plan.id} is in {output}; nothing else was written. Next: secor backfill run"
     )

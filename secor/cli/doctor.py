@@ -15,7 +15,7 @@ import click
 
 from secor.cli.doctor_checks import (
     SCRATCH,
-    Finding,
+    CheckResult,
     disk,
     examine,
     metrics_port,
@@ -41,7 +41,7 @@ PATIENCE = 15.0
 AGAIN = 0.5
 
 
-class Log(Protocol):
+class BrokerQueries(Protocol):
     """What is asked of the brokers."""
 
     def topics(self, pattern: str | None = None, exclude: str | None = None) -> list[str]:
@@ -78,14 +78,14 @@ def patiently(look: Callable[[], str]) -> str:
         time.sleep(AGAIN)
 
 
-def of_servers(config: Config) -> Iterator[Finding]:
+def of_servers(config: Config) -> Iterator[CheckResult]:
     """Check brokers, topics, the group and the ledger."""
     from secor.wiring.clients import open_group, open_ledger_for_operator, open_reader
 
     with ExitStack() as opened:
         topic_partitions: list[TopicPartition] = []
         unreadable: list[TopicPartition] = []
-        reached: list[Log] = []
+        reached: list[BrokerQueries] = []
 
         def kafka() -> str:
             reader = opened.enter_context(open_reader(config))
@@ -127,7 +127,7 @@ def of_servers(config: Config) -> Iterator[Finding]:
             yield examine("partitions", partitions)
 
 
-def topics(config: Config, reader: Log) -> list[TopicPartition]:
+def topics(config: Config, reader: BrokerQueries) -> list[TopicPartition]:
     """Return the partitions of all topics that are wanted."""
     kafka = config.kafka
     names = kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
@@ -146,7 +146,7 @@ def topics(config: Config, reader: Log) -> list[TopicPartition]:
     return [topic_partition for name in names for topic_partition in by_topic[name]]
 
 
-def try_reading(reader: Log, partitions: Sequence[TopicPartition]) -> None:
+def try_reading(reader: BrokerQueries, partitions: Sequence[TopicPartition]) -> None:
     """Look at each log, and read each topic: who may describe one may not yet read it."""
     tried: set[str] = set()
     for topic_partition in partitions:
@@ -156,7 +156,7 @@ def try_reading(reader: Log, partitions: Sequence[TopicPartition]) -> None:
             next(iter(reader.read(topic_partition, log.start, log.start + 1)), None)
 
 
-def letters(config: Config, reader: Log, partitions: Sequence[TopicPartition]) -> None:
+def letters(config: Config, reader: BrokerQueries, partitions: Sequence[TopicPartition]) -> None:
     """See that the topics that get copies of what is in quarantine exist."""
     names = {
         config.for_topic(topic_partition.topic).parser.dead_letter_topic
@@ -182,7 +182,10 @@ def materials(config: Config) -> str:
 
 
 def check_stopped(
-    ledger: OffsetLedger, log: Log, reasons: StopReasons, partitions: Sequence[TopicPartition]
+    ledger: OffsetLedger,
+    log: BrokerQueries,
+    reasons: StopReasons,
+    partitions: Sequence[TopicPartition],
 ) -> str:
     """See that no partition is stopped.  Raises the ``StopPartition`` of those that are.
 
@@ -259,7 +262,7 @@ def command(config: Path, as_json: bool) -> int:
     return Exit.OK if well else Exit.DIFFERENT
 
 
-def findings(config: Config, now: Callable[[], float]) -> Iterator[Finding]:
+def findings(config: Config, now: Callable[[], float]) -> Iterator[CheckResult]:
     """Check everything, one after the other; what one fault hides is left out."""
     yield examine("versions", versions)
     yield examine("disk", lambda: disk(config))
@@ -273,6 +276,6 @@ def findings(config: Config, now: Callable[[], float]) -> Iterator[Finding]:
         yield from of_tables(config)
 
 
-def line(finding: Finding) -> str:
+def line(finding: CheckResult) -> str:
     """Return a finding as people read it."""
     return f"{'ok' if finding.ok else 'FAULT':<6} {finding.check:<11} {finding.text}"

@@ -38,7 +38,7 @@ LIBRARIES = ("kafka-python", "pyarrow", "boto3", "kazoo", "crc32c")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """One line: what was looked at, and what was seen or what is to be done."""
 
     check: str
@@ -49,12 +49,12 @@ class Finding:
 Check = tuple[str, Callable[[], str]]
 
 
-def examine(check: str, look: Callable[[], str]) -> Finding:
+def examine(check: str, look: Callable[[], str]) -> CheckResult:
     """Return what ``look`` returned, or the message of its error."""
     try:
-        return Finding(check, True, look())
+        return CheckResult(check, True, look())
     except SecorError as error:
-        return Finding(check, False, str(error))
+        return CheckResult(check, False, str(error))
 
 
 # ---------------------------------------------------------------- this machine

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from secor import __version__
-from secor.archive.finalize.finalizer import Finalizer, Outcome
+from secor.archive.finalize.finalizer import FinalizedTopic, Finalizer
 from secor.archive.finalize.periods import Periods
-from secor.archive.finalize.stored_time import UP_TO_DATE, Progress, progress_of
+from secor.archive.finalize.stored_time import UP_TO_DATE, StoredTime, progress_of
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import of_topic
 from secor.cli.topic_type import TOPIC, metrics_file_option
@@ -82,7 +82,7 @@ def command(
     return Exit.OK
 
 
-def _counts(outcomes: list[Outcome]) -> dict[str, int]:
+def _counts(outcomes: list[FinalizedTopic]) -> dict[str, int]:
     return {
         "marked": sum(len(outcome.marked) for outcome in outcomes),
         "waiting": sum(len(outcome.waiting) for outcome in outcomes),
@@ -112,7 +112,7 @@ def _finalized(
     reader: KafkaReader,
     *,
     dry_run: bool,
-) -> Iterator[Outcome]:
+) -> Iterator[FinalizedTopic]:
     """Finalize a topic's directory, and those to which a route sends its messages."""
     from secor.wiring.finalize_actions import actions_for, periods_for
     from secor.wiring.parsers import routed_streams
@@ -139,7 +139,7 @@ def _finalized(
 
 def _progress(
     topic: str, parser: Parser, periods: Periods, ledger: OffsetLedger, reader: KafkaReader
-) -> list[Progress]:
+) -> list[StoredTime]:
     """Tell of each partition of a topic how far it has come."""
     topic_id, now = reader.topic_id(topic), SystemClock().now
     return [
@@ -156,7 +156,7 @@ def _progress(
     ]
 
 
-def _tell(outcome: Outcome, *, dry_run: bool) -> None:
+def _tell(outcome: FinalizedTopic, *, dry_run: bool) -> None:
     what = "would be marked" if dry_run else "marked"
     for standing in outcome.marked:
         objects = how_many(len(standing.objects), "object")
@@ -187,12 +187,12 @@ def _tell(outcome: Outcome, *, dry_run: bool) -> None:
         )
 
 
-def _held(progress: Progress) -> str:
+def _held(progress: StoredTime) -> str:
     until = f", up to {iso_time(progress.through)}" if progress.through is not None else ""
     return f"partition {progress.topic_partition} {progress.why}{until}"
 
 
-def _as_json(outcome: Outcome) -> dict[str, object]:
+def _as_json(outcome: FinalizedTopic) -> dict[str, object]:
     slowest = outcome.slowest_partition
     return {
         "topic": outcome.topic,

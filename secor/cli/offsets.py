@@ -17,7 +17,7 @@ import click
 from secor.archive.repair.accept_topic import plan_acceptance
 from secor.archive.repair.move_offset import move
 from secor.archive.repair.recover_ledger import (
-    Recovery,
+    RecoveredEntry,
     plan_recovery,
     recover,
     refuse_earlier_topic,
@@ -149,7 +149,7 @@ def recover_entries(config: Path, topic: str | None, yes: bool) -> int:
 
 def _recoveries(
     config: Config, store: ObjectStore, ledger: OffsetLedger, reader: KafkaReader
-) -> Callable[..., Recovery | None]:
+) -> Callable[..., RecoveredEntry | None]:
     """Return what plans missing entries."""
     if config.group.kind == "table":
         from secor.wiring.table_entries import table_recoveries

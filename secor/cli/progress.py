@@ -42,7 +42,7 @@ PEEK = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PartitionProgress:
     """Where one topic partition stands.
 
     ``lag`` in offsets: without an entry the whole log, or nothing where reading would begin at
@@ -95,7 +95,7 @@ def command(config: Path, topic: str | None, watch: bool, as_json: bool) -> int:
         ledger = opened.enter_context(open_ledger_for_operator(settings))
         reader = opened.enter_context(open_reader(_peeking(settings)))
 
-        def look() -> list[Progress]:
+        def look() -> list[PartitionProgress]:
             # Made anew each time: topics may be made again while we watch.
             reasons = StopReasons(settings, reader, opened)
             return progress_of(settings, ledger, reader, reasons, topic, time.time())
@@ -119,7 +119,7 @@ def progress_of(
     reasons: StopReasons,
     topic: str | None,
     now: float,
-) -> list[Progress]:
+) -> list[PartitionProgress]:
     """Return the progress of one topic, or of all that the configuration names.
 
     ``now`` is in seconds since the epoch.  Raises ``Unavailable``, ``AccessDenied``,
@@ -154,7 +154,7 @@ def _progress(
     topic_partition: TopicPartition,
     now: float,
     config: Config,
-) -> Progress:
+) -> PartitionProgress:
     entry, log_range, stopped = reasons.look(ledger, reader, topic_partition)
     committed, intent = entry.committed, entry.intent
     max_age = config.for_topic(topic_partition.topic).policy.max_age
@@ -166,7 +166,7 @@ def _progress(
         except CorruptBatch as error:
             stopped = stopped or error
     age = None if oldest is None else max(0.0, now - oldest / 1000)
-    return Progress(
+    return PartitionProgress(
         topic=topic_partition.topic,
         partition=topic_partition.partition,
         committed=committed,
@@ -213,7 +213,9 @@ def _timestamp(
     return None
 
 
-def _show(config: Config, partitions: Sequence[Progress], *, as_json: bool, watch: bool) -> None:
+def _show(
+    config: Config, partitions: Sequence[PartitionProgress], *, as_json: bool, watch: bool
+) -> None:
     if as_json:
         report = {
             "group": config.group.name,
@@ -240,7 +242,7 @@ def _together(lags: Sequence[int | None]) -> int | None:
     return sum(known) if lags and len(known) == len(lags) else None
 
 
-def lines(group: str, reported: Sequence[Progress]) -> Iterable[str]:
+def lines(group: str, reported: Sequence[PartitionProgress]) -> Iterable[str]:
     """Give the table for people, and a line that sums it up."""
     rows = [("topic", "partition", "committed", "log", "lag", "age", "intent")]
     for progress in reported:

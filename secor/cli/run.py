@@ -13,7 +13,7 @@ from secor import __version__
 from secor.cli.exit_codes import Exit
 from secor.service import logs
 from secor.service.imports import keep_pandas_out
-from secor.service.journal import Journal, is_journal
+from secor.service.journal import JournaldConnection, is_journal
 from secor.service.malloc import share_one_heap
 
 
@@ -39,7 +39,7 @@ def command(config: Path) -> None:
     require_materials(settings)
     journal = None
     if settings.logs.format == "auto" and is_journal(sys.stderr, os.environ):
-        journal = Journal()
+        journal = JournaldConnection()
     logs.configure(settings.logs.level, settings.logs.format, sys.stderr, journal)
     log = structlog.get_logger("secor.run")
     for warning in settings.warnings:

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from crc32c import crc32c
 
 from secor import __version__
-from secor.cli.doctor_checks import CONTENT, SCRATCH, Finding, examine
+from secor.cli.doctor_checks import CONTENT, SCRATCH, CheckResult, examine
 from secor.config.model import S3, Config
 from secor.config.stores import Cloud
 from secor.core.errors import (
@@ -42,7 +42,7 @@ class Timed(Protocol):
         """Return seconds since the epoch, None where the server does not say."""
 
 
-def of_store(config: Config, now: Callable[[], float]) -> Iterator[Finding]:
+def of_store(config: Config, now: Callable[[], float]) -> Iterator[CheckResult]:
     """Check that objects can be put once, read, listed and deleted, and its server's clock."""
     from secor.wiring.clients import open_store
 
@@ -105,7 +105,7 @@ def clock(store: ObjectStore, now: Callable[[], float]) -> str:
     return f"{abs(off):.0f} s from the store's"
 
 
-def rights(store: ObjectStore, root: str) -> Iterator[Finding]:
+def rights(store: ObjectStore, root: str) -> Iterator[CheckResult]:
     """Put, get, list, put again and delete a small object below ``root``."""
     key = f"{root}/{uuid.uuid4().hex}"
     put = examine("put", lambda: _put(store, key))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from secor.cli.doctor_checks import SCRATCH, Finding, examine
+from secor.cli.doctor_checks import SCRATCH, CheckResult, examine
 from secor.cli.store_checks import impatient, rights
 from secor.config.model import Config
 from secor.config.route_checks import shared_by_topics
@@ -30,7 +30,7 @@ MOST_TABLES = 20
 """Tables that are looked at one by one: a pattern may match thousands of topics."""
 
 
-def of_tables(config: Config) -> Iterator[Finding]:
+def of_tables(config: Config) -> Iterator[CheckResult]:
     """Check control topic, catalog, each table known by name, and that files can be put there."""
     from secor.wiring.clients import open_store
     from secor.wiring.table_catalogs import check_writable, open_tables
@@ -60,14 +60,14 @@ def of_tables(config: Config) -> Iterator[Finding]:
             yield examine("table", look)
         if len(named) > MOST_TABLES:
             left = how_many(len(named) - MOST_TABLES, "other table")
-            yield Finding("table", True, f"{left}: not looked at")
+            yield CheckResult("table", True, f"{left}: not looked at")
         if roots:
             with open_store(impatient(config)) as own:
                 store = store_of_tables(config, own)
                 yield from _rights(store, dict.fromkeys(roots))
 
 
-def _rights(store: ObjectStore, roots: Iterable[str]) -> Iterator[Finding]:
+def _rights(store: ObjectStore, roots: Iterable[str]) -> Iterator[CheckResult]:
     """Try what is done with the files of tables; a bucket where nothing can be put is told once."""
     closed: set[str] = set()
     for root in roots:
@@ -101,7 +101,7 @@ def _stopped(config: Config) -> str:
     return "none is stopped"
 
 
-def _of_control(config: Config) -> Iterator[Finding]:
+def _of_control(config: Config) -> Iterator[CheckResult]:
     """Check the rights on the control topic, and on the group that elects who coordinates."""
     from secor.wiring.table_coordination import check_control_topic, check_election, members_of
 
@@ -113,7 +113,7 @@ def _of_control(config: Config) -> Iterator[Finding]:
         yield examine("election", partial(check_election, config, members_of(config)))
 
 
-def _of_topics(config: Config, catalog: Catalog, known: set[str]) -> Iterator[Finding]:
+def _of_topics(config: Config, catalog: Catalog, known: set[str]) -> Iterator[CheckResult]:
     """Check that no two topics, and no two groups, meet in a table by mistake.
 
     The topics that the brokers have are added to ``known``.

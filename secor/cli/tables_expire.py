@@ -18,7 +18,7 @@ from secor.core.errors import TableStopped
 from secor.core.text import how_many
 from secor.tables.commit.expiry import (
     Expired,
-    Known,
+    ExpiryTable,
     expired_changes,
     expired_commits,
     expired_manifests,
@@ -95,7 +95,7 @@ def _expired(
     tables = []
     for name in names:
         try:
-            tables.append(Known(*group.committer.look(name, settles=True)))
+            tables.append(ExpiryTable(*group.committer.look(name, settles=True)))
         except TableStopped as error:
             click.echo(f"{error}; what belongs to it stays", err=True)
     commits = list(expired_commits(group.history, tables, before))
@@ -104,7 +104,7 @@ def _expired(
     yield from expired_plans(group.plan_notes, group.open_fingerprints, before)
     for known in tables:
 
-        def referenced(known: Known = known) -> Iterator[str]:
+        def referenced(known: ExpiryTable = known) -> Iterator[str]:
             return group.catalog.data_files(known.table)
 
         if group.config.table_format != "hudi":  # Hudi cleans its own directories

@@ -113,7 +113,7 @@ def run(config: Path) -> int:
     has ended: start it again, as the service does.
     """
     from secor.service import logs
-    from secor.service.journal import Journal, is_journal
+    from secor.service.journal import JournaldConnection, is_journal
     from secor.service.metrics import Metrics
     from secor.service.monitoring.health import Health
     from secor.service.monitoring.table_telemetry import TableTelemetry
@@ -126,7 +126,7 @@ def run(config: Path) -> int:
     settings = load_tables(config)
     journal = None
     if settings.logs.format == "auto" and is_journal(sys.stderr, os.environ):
-        journal = Journal()
+        journal = JournaldConnection()
     logs.configure(settings.logs.level, settings.logs.format, sys.stderr, journal)
     log = structlog.get_logger("secor.tables.run")
     if settings.commit.coordinator != "alone":

@@ -302,11 +302,13 @@ class _TableSide:
 
     def tail(self) -> LogTail:
         """Read the messages behind the table; see ``TableRows``."""
-        from secor.wiring.table_changes import Backlog
+        from secor.wiring.table_changes import UncommittedMessages
 
         assert self.columns is not None
         keys: set[Key] = set()
-        backlog = Backlog(self._group.config, self._group.brokers, self.table, self._vector())
+        backlog = UncommittedMessages(
+            self._group.config, self._group.brokers, self.table, self._vector()
+        )
         readers = [self.columns.columns[at] for at in self.columns.key]
         for batch in backlog.read():
             changed = batch.filter(

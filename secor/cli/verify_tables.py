@@ -31,10 +31,10 @@ from secor.tables.staging.staged_manifests import Staged
 from secor.tables.verify.engine_filters import FilterCheck, TableReader
 from secor.tables.verify.verification import (
     COLUMNS,
-    Finding,
     NothingCompared,
     Offsets,
     Routed,
+    TableFinding,
     beyond,
     compare,
     offsets_of,
@@ -85,7 +85,7 @@ class Verified:
 
     partitions: int
     stopped: dict[str, str] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[TableFinding] = field(default_factory=list)
     states: list[TableState] = field(default_factory=list)
     metadata: list[ComparedMetadata] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -343,7 +343,7 @@ def _waiting(loaded: Loaded, staged: Sequence[Staged]) -> set[str]:
 
 def _of_tables(
     stored: Stored, loaded: Loaded, bounds: Mapping[TopicPartition, int]
-) -> Iterator[Finding]:
+) -> Iterator[TableFinding]:
     """Give what is wrong with a table by itself."""
     for name, offsets in stored.items():
         yield from repeated(name, offsets)

@@ -24,7 +24,7 @@ Invariants
 
 Failures
     ``Retryable``: nothing is lost, the same batch is tried again later.
-    ``Abandoned``: never the same batch again.  ``RestartPartition`` in it means "read again from
+    ``AbandonedBatch``: never the same batch again.  ``RestartPartition`` in it means "read again from
     the ledger's entry", ``StopPartition`` "a person must look".
     A write without an answer (``OutcomeUnknown``) is settled by reading, never by assuming.
 

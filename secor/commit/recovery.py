@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from secor.batch.sealed import BatchFile, Place, SealedBatch
+from secor.batch.sealed import BatchFile, OutputPlace, SealedBatch
 from secor.core.errors import CorruptFile, NotFound, ObjectConflict
 from secor.core.model import Intent
 from secor.core.naming import ObjectName, parse_key, quarantine_root
@@ -18,7 +18,7 @@ def recover(
     intent: Intent,
     prove: Callable[[], None],
     deleted: Callable[[], None],
-) -> frozenset[Place]:
+) -> frozenset[OutputPlace]:
     """Return the places of ``batch`` that are done; delete superseded leftovers.
 
     An object with the intent's range and fingerprint is adopted, even if ours would have
@@ -33,7 +33,7 @@ def recover(
     # The last file is put after all others and lists them: if it exists, so do they.
     if batch.last is not None and _is_there(store, batch.last, batch):
         return frozenset(file.place for file in (*batch.files, batch.last))
-    adopted: set[Place] = set()
+    adopted: set[OutputPlace] = set()
     replaced = {old.fingerprint for old in intent.supersedes}
     places = {file.place for file in batch.files}
     for key, place, info in _candidates(store, batch, intent):
@@ -81,7 +81,7 @@ def conflict(key: str, batch: SealedBatch, info: ObjectInfo) -> ObjectConflict:
 
 def _candidates(
     store: ObjectStore, batch: SealedBatch, intent: Intent
-) -> Iterator[tuple[str, Place, ObjectInfo]]:
+) -> Iterator[tuple[str, OutputPlace, ObjectInfo]]:
     """Yield key, place and metadata of objects whose name may be of the range.
 
     Objects of earlier versions are named by their first message, anywhere in it.
@@ -100,7 +100,7 @@ def _candidates(
                 name.generation != batch.plan.generation and not _is_superseded(info, intent)
             ):
                 continue
-            yield listed.key, Place(root, name.output_partition), info
+            yield listed.key, OutputPlace(root, name.output_partition), info
 
 
 def _is_superseded(info: ObjectInfo, intent: Intent) -> bool:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from secor.batch.sealed import BatchFile, Place, SealedBatch
+from secor.batch.sealed import BatchFile, OutputPlace, SealedBatch
 from secor.commit.lease_proof import LeaseProof, intent_of, record_intent
 from secor.commit.reconcile import Action, reconcile
 from secor.commit.recovery import conflict, recover, stored_info
@@ -35,7 +35,7 @@ SETTLING = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedBatch:
     """The batch is in the store and in the ledger."""
 
 
@@ -47,13 +47,13 @@ class Retryable:
 
 
 @dataclass(frozen=True, slots=True)
-class Abandoned:
+class AbandonedBatch:
     """The batch must not be tried again: ``RestartPartition`` or ``StopPartition``."""
 
     error: SecorError
 
 
-Outcome = Committed | Retryable | Abandoned
+Outcome = CommittedBatch | Retryable | AbandonedBatch
 
 Parallel = Callable[[Callable[[BatchFile], None], Iterable[BatchFile]], None]
 """Calls the function for each file, perhaps in parallel; raises what a call raised."""
@@ -130,11 +130,11 @@ class Uploader:
                 wanted=wanted,
             )
         except (RestartPartition, StopPartition) as error:
-            return Abandoned(error)
+            return AbandonedBatch(error)
         except (Unavailable, OutcomeUnknown, AccessDenied) as error:
             return Retryable(error)
         if committed:
-            return Committed()
+            return CommittedBatch()
         remaining = self._superseded.remaining(batch.topic_partition, batch.range)
         return Retryable(_waits(batch, remaining))
 
@@ -236,7 +236,7 @@ class _CommitAttempts:
     def _must_wait(self) -> bool:
         return self._ports.superseded.remaining(self._batch.topic_partition, self._batch.range) > 0
 
-    def _recover(self, proof: LeaseProof, before: Entry) -> frozenset[Place]:
+    def _recover(self, proof: LeaseProof, before: Entry) -> frozenset[OutputPlace]:
         """Look what an earlier try, ours or another's, has put already."""
         if before.intent is None:
             return frozenset()

@@ -16,7 +16,7 @@ PAUSE_SHARE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BufferLimits:
     """Bytes that all batches of the process may hold in memory and on disk."""
 
     memory: int
@@ -41,7 +41,7 @@ class Backpressure:
 
 
 def apply_limits(
-    limits: Limits, loads: Sequence[Load], *, sealed: int, paused: bool, at_rest: int = 0
+    limits: BufferLimits, loads: Sequence[Load], *, sealed: int, paused: bool, at_rest: int = 0
 ) -> Backpressure:
     """Compare what open batches (``loads``) and ``sealed`` bytes hold with the limits.
 
@@ -74,7 +74,7 @@ def apply_limits(
     return Backpressure(tuple(seal), pause)
 
 
-def is_exempt(limits: Limits, load: Load, partitions: int) -> bool:
+def is_exempt(limits: BufferLimits, load: Load, partitions: int) -> bool:
     """Tell whether one of so many ``partitions`` is neither sealed early nor paused.
 
     Small partitions are exempt, so that one busy partition cannot stall the others.  All exempt

@@ -9,7 +9,7 @@ from secor.batch.sealed import SealedBatch
 from secor.commit.uploader import Outcome, Uploader
 from secor.consume.partition import Partition
 from secor.consume.partition_states import Reading, Uploading
-from secor.consume.positioning import Position, Positioning
+from secor.consume.positioning import Positioning, StartPosition
 from secor.core.errors import MessagesUnwritable, SecorError
 from secor.core.ports import Clock, Executor
 
@@ -19,7 +19,7 @@ class Located:
     """Where a topic partition begins, or why nobody can tell."""
 
     partition: Partition
-    result: Position | SecorError
+    result: StartPosition | SecorError
 
 
 @dataclass(frozen=True, slots=True)

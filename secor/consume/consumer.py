@@ -7,14 +7,14 @@ import pyarrow.compute as pc
 from secor.batch.policy import Reason
 from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
-from secor.commit.uploader import Abandoned, Committed, Outcome, Retryable, Uploader
-from secor.consume.backpressure import Limits, apply_limits, is_exempt
+from secor.commit.uploader import AbandonedBatch, CommittedBatch, Outcome, Retryable, Uploader
+from secor.consume.backpressure import BufferLimits, apply_limits, is_exempt
 from secor.consume.blocking_tasks import BlockingTasks, Located, Uploaded
-from secor.consume.lifecycle import Assignment, Lifecycle
+from secor.consume.lifecycle import ActivePartitions, Lifecycle
 from secor.consume.partition import Arrived, Partition
 from secor.consume.partition_states import Event, Reading, Waits
 from secor.consume.partition_status import Status, Statuses, is_at_rest, load_of, waits_for_time
-from secor.consume.positioning import Position, Positioning
+from secor.consume.positioning import Positioning, StartPosition
 from secor.core.errors import SchemaGrew, SecorError, StopPartition
 from secor.core.model import Chunk, TopicPartition
 from secor.core.observer import Observer
@@ -24,9 +24,9 @@ from secor.core.ports import (
     Assigned,
     Clock,
     Executor,
-    Failed,
     Fetched,
     MessageSource,
+    ReadFailure,
     Revoked,
 )
 
@@ -49,7 +49,7 @@ class Consumer:
         uploader: Uploader,
         executor: Executor,
         workspace: Workspace,
-        limits: Limits,
+        limits: BufferLimits,
         clock: Clock,
         observer: Observer,
         waits: Waits | None = None,
@@ -66,7 +66,7 @@ class Consumer:
         self._limits = limits
         self._clock = clock
         self._observer = observer
-        self._assignment = Assignment(waits)
+        self._assignment = ActivePartitions(waits)
         self._lifecycle = Lifecycle(
             self._assignment, source, self._tasks, workspace, clock, observer, waits
         )
@@ -149,7 +149,7 @@ class Consumer:
         for event in self._source.poll(timeout):
             self._handle(event)
 
-    def _handle(self, event: Assigned | Revoked | Fetched | Failed) -> None:
+    def _handle(self, event: Assigned | Revoked | Fetched | ReadFailure) -> None:
         match event:
             case Assigned(partitions):
                 for topic_partition in () if self._draining else sorted(partitions):
@@ -159,7 +159,7 @@ class Consumer:
                     self._lifecycle.revoke(topic_partition)
             case Fetched():
                 self._arrived[event.topic_partition] = Arrived(event)
-            case Failed(topic_partition, error):
+            case ReadFailure(topic_partition, error):
                 partition = self._assignment.get(topic_partition)
                 if partition is not None and partition.states.is_reading:
                     self._lifecycle.fail(partition, error, keep=True)
@@ -252,7 +252,7 @@ class Consumer:
             case _:
                 raise AssertionError(f"an unknown result: {result!r}")
 
-    def _handle_position(self, partition: Partition, result: Position | SecorError) -> None:
+    def _handle_position(self, partition: Partition, result: StartPosition | SecorError) -> None:
         if partition.states.reading is Reading.LEAVING:
             self._lifecycle.on(partition, Event.SEARCH_ENDED)
             return
@@ -269,7 +269,7 @@ class Consumer:
     def _handle_outcome(self, partition: Partition, batch: SealedBatch, outcome: Outcome) -> None:
         seconds = self._clock.monotonic() - batch.opened
         match outcome:
-            case Committed():
+            case CommittedBatch():
                 self._observer.uploaded(batch.topic_partition, "committed", seconds)
                 self._observer.committed(
                     batch.topic_partition,
@@ -292,7 +292,7 @@ class Consumer:
             case Retryable():
                 self._observer.uploaded(batch.topic_partition, "later", seconds)
                 self._lifecycle.on(partition, Event.UPLOAD_RETRYABLE)
-            case Abandoned(error):
+            case AbandonedBatch(error):
                 kind = "stop" if isinstance(error, StopPartition) else "restart"
                 self._observer.uploaded(batch.topic_partition, kind, seconds)
                 self._lifecycle.on(partition, Event.UPLOAD_ABANDONED)

@@ -25,7 +25,7 @@ from secor.core.observer import Observer
 from secor.core.ports import Clock, MessageSource
 
 
-class Assignment:
+class ActivePartitions:
     """Assigned partitions, and retired ones whose sealed batches are still on their way."""
 
     def __init__(self, waits: Waits) -> None:
@@ -84,7 +84,7 @@ class Lifecycle:
 
     def __init__(
         self,
-        assignment: Assignment,
+        assignment: ActivePartitions,
         source: MessageSource,
         tasks: BlockingTasks,
         workspace: Workspace,

@@ -11,7 +11,7 @@ from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
 from secor.batch.sealed import SealedBatch
 from secor.consume.partition_states import PartitionStates
-from secor.consume.positioning import Position
+from secor.consume.positioning import StartPosition
 from secor.core.errors import CorruptBatch, SecorError
 from secor.core.model import Chunk, TopicPartition
 from secor.core.ports import Fetched
@@ -83,7 +83,7 @@ class Partition:
         """Begin with neither position nor batch."""
         self.topic_partition = topic_partition
         self.states = states
-        self.position: Position | None = None
+        self.position: StartPosition | None = None
         self.error: SecorError | None = None
         self.batch: Batch | None = None
         self.sealed: deque[SealedBatch] = deque()

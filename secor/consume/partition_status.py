@@ -50,7 +50,7 @@ def load_of(partition: Partition) -> Load | None:
     return Load(partition.topic_partition, memory, size, may_seal)
 
 
-class State(StrEnum):
+class ReadingState(StrEnum):
     """Where reading stands, in the words that people see."""
 
     WAITING = "waiting"
@@ -61,13 +61,13 @@ class State(StrEnum):
 
 
 STATES = {
-    Reading.WAITING: State.WAITING,
-    Reading.LOCATING: State.POSITIONING,
-    Reading.READING: State.READING,
-    Reading.PAUSED: State.READING,
-    Reading.STOPPED: State.STOPPED,
-    Reading.LEAVING: State.RETIRED,
-    Reading.RETIRED: State.RETIRED,
+    Reading.WAITING: ReadingState.WAITING,
+    Reading.LOCATING: ReadingState.POSITIONING,
+    Reading.READING: ReadingState.READING,
+    Reading.PAUSED: ReadingState.READING,
+    Reading.STOPPED: ReadingState.STOPPED,
+    Reading.LEAVING: ReadingState.RETIRED,
+    Reading.RETIRED: ReadingState.RETIRED,
 }
 """A paused partition is reported as reading; ``Status.pause`` says why it is paused."""
 
@@ -94,7 +94,7 @@ class Status:
     """
 
     topic_partition: TopicPartition
-    state: State
+    state: ReadingState
     error: SecorError | None
     committed: int | None
     next_offset: int | None

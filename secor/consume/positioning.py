@@ -63,7 +63,7 @@ class OnDataLoss(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class StartPosition:
     """The batch begins at ``committed``, reading at ``read_from`` (``[committed, read_from)``
     is no longer in the log); with an open intent the batch seals exactly at ``end``.
     ``plan`` says how its messages are stored: as the open intent says, if that plan is known.
@@ -115,7 +115,7 @@ class Positioning:
 
     def find(
         self, topic_partition: TopicPartition, since: float, wanted: Callable[[], bool]
-    ) -> Position | SecorError:
+    ) -> StartPosition | SecorError:
         """Return the position, or the error that ended the search.
 
         ``since`` is when the partition came (monotonic seconds): answers about its topic that
@@ -140,7 +140,7 @@ class Positioning:
         """Have messages tried one by one that could not be written; False where none can be."""
         return self._suspects is not None and self._suspects.suspect(topic_partition, error)
 
-    def _find(self, topic_partition: TopicPartition, since: float) -> Position:
+    def _find(self, topic_partition: TopicPartition, since: float) -> StartPosition:
         # The ledger comes first: its entry says under which configuration an open intent was
         # written, and everything else is judged against it.
         entry = self._ledger.read(topic_partition)
@@ -177,7 +177,7 @@ class Positioning:
             self._report_lost(topic_partition, committed, log)
         if self._suspects is not None:
             plan = self._suspects.watched(topic_partition, plan, committed, since)
-        return Position(
+        return StartPosition(
             plan=plan,
             committed=committed,
             read_from=max(committed, log.start),

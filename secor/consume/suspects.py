@@ -93,7 +93,7 @@ class UnwritableRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class StoredDecisions:
     """What the store says of a topic, by generation and partition; sizes of the decisions."""
 
     deaths: dict[tuple[int, int], list[OffsetRange]]
@@ -244,8 +244,8 @@ class Suspects:
             body = read_bytes(self._store, key) or UNSAID
         return self._reasons.setdefault(key, _reason(body))
 
-    def _list(self, root: str) -> Known:
-        known = Known({}, {})
+    def _list(self, root: str) -> StoredDecisions:
+        known = StoredDecisions({}, {})
         for stored in self._store.list(f"{root}/"):
             name = stored.key.rpartition("/")[2]
             if (match := _DIED.fullmatch(name)) is not None:

@@ -51,7 +51,7 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class ReadFailure:
     """Reading one topic partition met ``error``; nothing comes until it is started again.
 
     ``OffsetOutOfRange`` situations arrive as ``RestartPartition``.
@@ -61,7 +61,7 @@ class Failed:
     error: SecorError
 
 
-Event = Assigned | Revoked | Fetched | Failed
+Event = Assigned | Revoked | Fetched | ReadFailure
 
 
 class MessageSource(Protocol):

@@ -140,7 +140,7 @@ def _parquet_codec(inputs: Inputs) -> str:
 def _parquet(inputs: Inputs, sink: Sink, seed: bytes) -> None:
     from pyarrow import parquet as pq
 
-    from secor.formats.typed.parquet import MARK, File, TypedParquetFormat
+    from secor.formats.typed.parquet import MARK, ParquetFileWriter, TypedParquetFormat
 
     key = inputs.keys[0]
     with inputs.open(key) as first, _whole(key):
@@ -159,14 +159,14 @@ def _parquet(inputs: Inputs, sink: Sink, seed: bytes) -> None:
         _check_schema(inputs, key, parquet.schema_arrow, schema)
         yield from parquet.iter_batches(ROWS_READ)
 
-    _groups(inputs, rows, File(sink, typed, schema), typed.row_group_rows)
+    _groups(inputs, rows, ParquetFileWriter(sink, typed, schema), typed.row_group_rows)
 
 
 def _orc(inputs: Inputs, sink: Sink, seed: bytes) -> None:
     from pyarrow import orc
 
     from secor.core.model import rows_in_blocks
-    from secor.formats.typed.orc import CODECS, File, OrcFormat
+    from secor.formats.typed.orc import CODECS, OrcFileWriter, OrcFormat
 
     del seed
     key = inputs.keys[0]
@@ -182,7 +182,7 @@ def _orc(inputs: Inputs, sink: Sink, seed: bytes) -> None:
         for at in range(stripes.nstripes):
             yield from rows_in_blocks(stripes.read_stripe(at), ROWS_READ)
 
-    _groups(inputs, rows, File(sink, typed), typed.stripe_rows)
+    _groups(inputs, rows, OrcFileWriter(sink, typed), typed.stripe_rows)
 
 
 def _avro(inputs: Inputs, sink: Sink, seed: bytes) -> None:
@@ -190,9 +190,9 @@ def _avro(inputs: Inputs, sink: Sink, seed: bytes) -> None:
     import fastavro.write
 
     from secor.core.foreign_avro import UNREADABLE
-    from secor.formats.python_file import Output
+    from secor.formats.python_file import SinkFile
 
-    output = Output(sink)
+    output = SinkFile(sink)
     writer: Any = None
     schema: Any = None
     for key, file in inputs.each():

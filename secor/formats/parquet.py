@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from secor.core.errors import ConfigurationError, CorruptFile, SecorError
 from secor.core.model import SCHEMA
 from secor.core.ports import Sink
-from secor.formats.python_file import BUFFER_BYTES, Output
+from secor.formats.python_file import BUFFER_BYTES, SinkFile
 from secor.formats.row_groups import RowGroups
 
 CODECS = {
@@ -106,7 +106,7 @@ class ParquetWriter:
 
     def __init__(self, sink: Sink, log_format: ParquetFormat) -> None:
         self._groups = RowGroups(log_format.row_group_rows)
-        self._output = Output(sink)
+        self._output = SinkFile(sink)
         self._buffer = pa.BufferedOutputStream(pa.PythonFile(self._output, mode="w"), BUFFER_BYTES)
         self._writer = pq.ParquetWriter(
             self._buffer,

@@ -13,7 +13,7 @@ BUFFER_BYTES = 32 * 1024
 """Bytes that a buffer before it should have: Arrow writes a column in several small pieces."""
 
 
-class Output:
+class SinkFile:
     """Writes to a sink until it is discarded; closing it closes nothing.
 
     Libraries write a footer when a file that was given up is collected: after ``discard``

@@ -15,7 +15,7 @@ from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.installing import how_to_install
 from secor.java.bundles import Bundle
 from secor.java.cache import Progress, cache_folder, exclusive
-from secor.java.pinned import FETCHED, Fetch, pinned_jars, run_ivy
+from secor.java.pinned import FETCHED, BundleFetch, pinned_jars, run_ivy
 from secor.java.runtime import find_java, trust_options
 
 _SECONDS_BETWEEN_LINES = 5.0
@@ -53,7 +53,7 @@ def _fetch(bundle: Bundle, folder: Path, progress: Progress) -> None:
     try:
         jars = pinned_jars(bundle.name)
         if jars:
-            Fetch(bundle.name, jars, _ivy_command(), progress).run(working, working / "lib")
+            BundleFetch(bundle.name, jars, _ivy_command(), progress).run(working, working / "lib")
         else:
             module = working / "ivy.xml"
             module.write_text(bundle.ivy_module())

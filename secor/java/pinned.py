@@ -116,7 +116,7 @@ def run_ivy(bundle: str, command: Sequence[str], hear: Callable[[str], None]) ->
         )
 
 
-class Fetch:
+class BundleFetch:
     """One fetch of a bundle; ``ivy`` is the command that runs Ivy, without arguments."""
 
     def __init__(

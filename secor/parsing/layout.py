@@ -20,10 +20,10 @@ from secor.core.naming import ROUTED
 from secor.parsing.fields import show_value
 from secor.parsing.layout_pieces import (
     BucketPiece,
-    Columns,
     FieldPiece,
+    LayoutColumns,
+    LayoutPiece,
     PartitionPiece,
-    Piece,
     TimePiece,
     TopicPiece,
     directives,
@@ -43,7 +43,7 @@ Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class RowPaths:
     """For each row an index into ``paths``; rows of which ``bad`` tells have -1."""
 
     codes: Codes
@@ -58,7 +58,7 @@ class Layout:
         """Compile.  Raises ``ConfigurationError`` that names the part at fault."""
         self.template = template
         self.zone = zone or Zone()
-        self.parts: Sequence[str | Piece] = _compile(template, self.zone)
+        self.parts: Sequence[str | LayoutPiece] = _compile(template, self.zone)
         pieces = [part for part in self.parts if not isinstance(part, str)]
         self.paths = tuple(dict.fromkeys(it.path for it in pieces if isinstance(it, FieldPiece)))
         self.needs_time = any(isinstance(piece, TimePiece) for piece in pieces)
@@ -74,13 +74,13 @@ class Layout:
         """The template, and the zone if it matters."""
         return f"{self.template}:{self.zone.identity}" if self.needs_time else self.template
 
-    def place(self, columns: Columns) -> Places:
+    def place(self, columns: LayoutColumns) -> RowPaths:
         """Return the output partition of each row."""
         parts: list[tuple[Codes, list[str]] | str] = [
             part if isinstance(part, str) else part.texts(columns) for part in self.parts
         ]
         if not len(columns.offsets):
-            return Places(np.zeros(0, np.int64), [])
+            return RowPaths(np.zeros(0, np.int64), [])
         varying = [part for part in parts if not isinstance(part, str)]
         combined = _combine([codes for codes, _ in varying], len(columns.offsets))
         distinct, first, codes = _first_rows(combined)
@@ -117,7 +117,7 @@ def _paths(parts: Sequence[tuple[Codes, list[str]] | str], rows: Codes) -> list[
     return list(map("".join, zip(*columns, strict=True)))
 
 
-def _places(codes: Codes, paths: list[str], distinct: int) -> Places:
+def _places(codes: Codes, paths: list[str], distinct: int) -> RowPaths:
     """Return one code for equal paths, and refuse those that no store would take."""
     kept: dict[str, int] = {}
     table = np.empty(distinct, dtype=np.int64)
@@ -135,14 +135,14 @@ def _places(codes: Codes, paths: list[str], distinct: int) -> Places:
     bad = {
         int(row): reason for index, reason in long.items() for row in np.flatnonzero(codes == index)
     }
-    return Places(table[codes], list(kept), bad)
+    return RowPaths(table[codes], list(kept), bad)
 
 
 # ------------------------------------------------------------------- templates
 
 
-def _compile(template: str, zone: Zone) -> list[str | Piece]:
-    parts: list[str | Piece] = []
+def _compile(template: str, zone: Zone) -> list[str | LayoutPiece]:
+    parts: list[str | LayoutPiece] = []
     written = ""
     for token in _TOKEN.finditer(template):
         if token["brace"]:
@@ -169,7 +169,7 @@ def _check_literal(template: str, text: str) -> None:
             raise _fault(template, f"{piece!r} has characters that do not belong into paths")
 
 
-def _placeholder(template: str, inside: str, zone: Zone, named: bool) -> Piece:
+def _placeholder(template: str, inside: str, zone: Zone, named: bool) -> LayoutPiece:
     name, colon, argument = inside.partition(":")
     if name == "time":
         if "%" not in argument:
@@ -193,7 +193,7 @@ def _placeholder(template: str, inside: str, zone: Zone, named: bool) -> Piece:
     return FieldPiece(path, named)
 
 
-def _stand_in(template: str, inside: str, piece: Piece) -> str:
+def _stand_in(template: str, inside: str, piece: LayoutPiece) -> str:
     """Return what stands for a placeholder where pieces are counted: NUL for a value."""
     if isinstance(piece, TimePiece):
         return "".join(f"{text}0" for text, _ in directives(inside.partition(":")[2]))

@@ -47,7 +47,7 @@ Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class LayoutColumns:
     """What a layout looks at: rows of one chunk that are to be placed.
 
     ``micros`` are the times, UTC; ``topics`` a name for each row, or one for all;
@@ -61,10 +61,10 @@ class Columns:
     partition: int = 0
 
 
-class Piece(Protocol):
+class LayoutPiece(Protocol):
     """A placeholder: for each row an index into its distinct texts."""
 
-    def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
+    def texts(self, columns: LayoutColumns) -> tuple[Codes, list[str]]:
         """Return them, safe as parts of a path."""
 
 
@@ -78,8 +78,8 @@ class FieldPiece:
     path: str
     named: bool
 
-    def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
-        """See ``Piece``."""
+    def texts(self, columns: LayoutColumns) -> tuple[Codes, list[str]]:
+        """See ``LayoutPiece``."""
         return _escape(texts(field_at(columns.rows, self.path)), self.named)
 
 
@@ -89,8 +89,8 @@ class TopicPiece:
 
     named: bool
 
-    def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
-        """See ``Piece``."""
+    def texts(self, columns: LayoutColumns) -> tuple[Codes, list[str]]:
+        """See ``LayoutPiece``."""
         return _escape(columns.topics, self.named)
 
 
@@ -98,8 +98,8 @@ class TopicPiece:
 class PartitionPiece:
     """The Kafka partition."""
 
-    def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
-        """See ``Piece``."""
+    def texts(self, columns: LayoutColumns) -> tuple[Codes, list[str]]:
+        """See ``LayoutPiece``."""
         return np.zeros(len(columns.offsets), np.int64), [str(columns.partition)]
 
 
@@ -109,8 +109,8 @@ class BucketPiece:
 
     size: int
 
-    def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
-        """See ``Piece``."""
+    def texts(self, columns: LayoutColumns) -> tuple[Codes, list[str]]:
+        """See ``LayoutPiece``."""
         buckets, codes = few_distinct(columns.offsets // self.size)
         return codes, [str(bucket * self.size) for bucket in buckets.tolist()]
 
@@ -131,8 +131,8 @@ class TimePiece:
                 self._template += text
                 self._unit = min(self._unit, unit)
 
-    def texts(self, columns: Columns) -> tuple[Codes, list[str]]:
-        """See ``Piece``."""
+    def texts(self, columns: LayoutColumns) -> tuple[Codes, list[str]]:
+        """See ``LayoutPiece``."""
         assert columns.micros is not None
         # Local clocks may be in the year 0 or 10000 where UTC is not: the nearest time then.
         local = np.clip(self._zone.to_local(columns.micros), LEAST, GREATEST)

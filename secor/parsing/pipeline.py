@@ -25,9 +25,9 @@ from secor.parsing.rows import (
     Decoder,
     Dividing,
     DividingDecoder,
-    Growth,
     Rows,
     Schema,
+    SchemaGrowth,
     Transform,
 )
 from secor.parsing.schema_growth import look_at_first, look_for_growth
@@ -86,7 +86,7 @@ class Pipeline:
         *,
         typed: bool = False,
         schema: Schema | None = None,
-        growth: Growth | None = None,
+        growth: SchemaGrowth | None = None,
         origin: bool = False,
         columns: Sequence[str] = SCHEMA.names,
         timestamp_faults: TimestampFaults | None = None,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from secor.core.model import Chunk
 from secor.parsing.fields import Texts, field_at
 from secor.parsing.layout import Layout
-from secor.parsing.layout_pieces import Columns
+from secor.parsing.layout_pieces import LayoutColumns
 from secor.parsing.parts import NOWHERE
 from secor.parsing.plugins import Message, MessagePlaces, Placed, messages_of
 from secor.parsing.rows import Decoded, Rows
@@ -185,7 +185,7 @@ class ByLayout:
             return work.chunk.records.column("timestamp"), "Kafka's timestamp"
         return field_at(work.decoded.rows, self._time_field), self._time_field
 
-    def _columns(self, work: Work, rows: Codes | None, micros: Codes | None) -> Columns:
+    def _columns(self, work: Work, rows: Codes | None, micros: Codes | None) -> LayoutColumns:
         offsets = work.chunk.records.column("offset").to_numpy()
         topic = work.chunk.topic_partition.topic
         topics = Texts(np.zeros(len(offsets), np.int64), [topic])
@@ -195,8 +195,8 @@ class ByLayout:
             topics = Texts(codes, [*routed.distinct, topic])
         fields, partition = work.decoded.rows, work.chunk.topic_partition.partition
         if rows is None:
-            return Columns(fields, offsets, micros, topics, partition)
-        return Columns(
+            return LayoutColumns(fields, offsets, micros, topics, partition)
+        return LayoutColumns(
             fields.take(pa.array(rows)),
             offsets[rows],
             None if micros is None else micros[rows],

@@ -73,7 +73,7 @@ class Schema(Protocol):
         """Return the rows in the declared type, and by row number why one does not fit."""
 
 
-class Growth(Protocol):
+class SchemaGrowth(Protocol):
     """Finds the messages for which the present schema does not suffice."""
 
     @property

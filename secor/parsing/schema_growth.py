@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from secor.core.errors import SchemaGrew
 from secor.parsing.placement import Work
-from secor.parsing.rows import Growth, Schema
+from secor.parsing.rows import Schema, SchemaGrowth
 
 Fit = tuple[pa.StructArray, Mapping[int, str]]
 """Rows brought to a schema, and why some of them do not fit."""
 
 
-def look_at_first(growth: Growth, schema: Schema, works: Sequence[Work]) -> None:
+def look_at_first(growth: SchemaGrowth, schema: Schema, works: Sequence[Work]) -> None:
     """Raise ``SchemaGrew`` where the first of all live messages needs a wider schema.
 
     Then nothing else of the chunk counts, and what has no column need not be written as JSON
@@ -40,7 +40,7 @@ def look_at_first(growth: Growth, schema: Schema, works: Sequence[Work]) -> None
 
 
 def look_for_growth(
-    growth: Growth, works: Sequence[Work], fits: Sequence[Fit]
+    growth: SchemaGrowth, works: Sequence[Work], fits: Sequence[Fit]
 ) -> list[Mapping[int, str]]:
     """Return why rows of each work do not fit.  Raises ``SchemaGrew`` for the first that grows."""
     looks = [
@@ -57,7 +57,7 @@ def look_for_growth(
 
 
 def _grow(
-    growth: Growth,
+    growth: SchemaGrowth,
     works: Sequence[Work],
     misfits: Sequence[Collection[int]],
     first: tuple[int, int, int],

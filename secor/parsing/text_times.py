@@ -34,7 +34,7 @@ Good = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class TextShapeGroup:
     """Rows whose texts have one shape; ``digits[p]`` are their digits at place ``p``."""
 
     shape: str
@@ -49,7 +49,7 @@ class Group:
         return total
 
 
-def group_by_shape(column: pa.Array) -> Iterator[Group]:
+def group_by_shape(column: pa.Array) -> Iterator[TextShapeGroup]:
     """Yield the rows of a column of strings or binaries, without nulls and texts too long."""
     _, offsets, data = column.buffers()
     ends = np.frombuffer(offsets, dtype=np.int32)[column.offset :][: len(column) + 1]
@@ -66,7 +66,7 @@ def group_by_shape(column: pa.Array) -> Iterator[Group]:
         table = zeroed.reshape(len(rows), -1)
         if (table == table[0]).all():  # the usual case, without an index per byte
             only = table[0].tobytes().decode("utf-8", "replace")
-            yield Group(only, rows, digits.reshape(table.shape).T)
+            yield TextShapeGroup(only, rows, digits.reshape(table.shape).T)
             return
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(zeroed)]
     shapes = pa.Array.from_buffers(pa.binary(), len(column), buffers).dictionary_encode()
@@ -77,7 +77,7 @@ def group_by_shape(column: pa.Array) -> Iterator[Group]:
     for members in np.split(rows, np.flatnonzero(np.diff(codes)) + 1):
         shape: bytes = shapes[int(members[0])].as_py()
         places = ends[members].astype(np.int64) + np.arange(len(shape))[:, None]
-        yield Group(shape.decode("utf-8", "replace"), members, digits[places])
+        yield TextShapeGroup(shape.decode("utf-8", "replace"), members, digits[places])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Calendar:
     """Sign, place of the hours, place of the minutes."""
     utc: bool
 
-    def read(self, group: Group, zone: Zone) -> tuple[Micros, Good]:
+    def read(self, group: TextShapeGroup, zone: Zone) -> tuple[Micros, Good]:
         """Return the instants, and which rows have one."""
         days, good = self._days(group)
         hour, minute, second = (self._part(group, name, 0) for name in "HMS")
@@ -108,11 +108,11 @@ class Calendar:
             return clock - sign * (hours * HOUR + minutes * MINUTE), good
         return (clock if self.utc else zone.to_utc(np.where(good, clock, 0))), good
 
-    def _part(self, group: Group, name: str, missing: int) -> Integers:
+    def _part(self, group: TextShapeGroup, name: str, missing: int) -> Integers:
         span = self.spans.get(name)
         return np.full(len(group.rows), missing, np.int64) if span is None else group.number(span)
 
-    def _days(self, group: Group) -> tuple[Integers, Good]:
+    def _days(self, group: TextShapeGroup) -> tuple[Integers, Good]:
         year = self._part(group, "Y", 0)
         if "y" in self.spans:
             year = self._part(group, "y", 0)
@@ -126,7 +126,7 @@ class Calendar:
         length = _first_day(months + (12 if in_year else 1)) - first
         return first + day - 1, good & (day >= 1) & (day <= length)
 
-    def _fraction(self, group: Group) -> Integers | int:
+    def _fraction(self, group: TextShapeGroup) -> Integers | int:
         if "f" not in self.spans:
             return 0
         start, end = self.spans["f"]
@@ -172,7 +172,7 @@ class TextTimeReader:
         self._zone = zone
         self._calendars: dict[str, Calendar | None] = {}
 
-    def read(self, group: Group) -> tuple[Micros, Good] | None:
+    def read(self, group: TextShapeGroup) -> tuple[Micros, Good] | None:
         """Return the instants of a group and which rows have one; None if the shape is no time."""
         if group.shape not in self._calendars:
             if len(self._calendars) >= MOST_SHAPES:

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.parsing.fields import EXACT_INTEGERS, show_value, text_of, texts
-from secor.parsing.text_times import Good, Group, TextTimeReader, group_by_shape
+from secor.parsing.text_times import Good, TextShapeGroup, TextTimeReader, group_by_shape
 from secor.parsing.time_patterns import ISO_8601, expression_of
 from secor.parsing.zones import DAY, GREATEST, LEAST, SECOND, Micros, Zone
 
@@ -185,7 +185,7 @@ class TimeReader:
                 micros[group.rows], good[group.rows] = reading
         return micros, good
 
-    def _group(self, column: pa.Array, group: Group) -> Reading | None:
+    def _group(self, column: pa.Array, group: TextShapeGroup) -> Reading | None:
         if self._unit is not None and _INTEGER.fullmatch(group.shape):
             sign = group.shape[0] in "+-"
             values = group.number((int(sign), len(group.shape)))

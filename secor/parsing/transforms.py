@@ -230,7 +230,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class RouteTransform:
     """Sends messages to the directory of another topic: always ``topic``, or by a field.
 
     A field's value must be one of ``targets``; a missing one leaves the message where it is.

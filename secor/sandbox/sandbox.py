@@ -17,7 +17,15 @@ from secor.sandbox.catalogs import IcebergRestServer, PostgreSqlServer
 from secor.sandbox.kafka import KafkaServer
 from secor.sandbox.process import Server
 from secor.sandbox.s3 import ACCESS_KEY, BUCKET, SECRET_KEY, S3ProxyServer, VersityServer
-from secor.sandbox.state import SERVICES, TICK, Plan, load_plan, new_plan, save_plan, with_catalog
+from secor.sandbox.state import (
+    SERVICES,
+    TICK,
+    SandboxPlan,
+    load_plan,
+    new_plan,
+    save_plan,
+    with_catalog,
+)
 from secor.sandbox.zookeeper import ZooKeeperServer
 
 
@@ -44,7 +52,7 @@ class Sandbox:
     which keep port and data.
     """
 
-    def __init__(self, directory: Path, plan: Plan, progress: Progress = quiet) -> None:
+    def __init__(self, directory: Path, plan: SandboxPlan, progress: Progress = quiet) -> None:
         self.directory = directory.resolve()
         self.plan = plan
         self._progress = progress

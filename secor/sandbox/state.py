@@ -46,7 +46,7 @@ TICK = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SandboxPlan:
     """The servers of a sandbox.  ``zookeeper_tick`` is in milliseconds.
 
     ``catalog`` is what new configurations use; ``services`` has its server.  The settings are
@@ -69,7 +69,7 @@ def new_plan(
     s3_server: str,
     zookeeper_tick: int,
     kafka_settings: Mapping[str, object],
-) -> Plan:
+) -> SandboxPlan:
     """Choose free ports.  Raises ``ConfigurationError`` for a server we do not know."""
     unknown = sorted(set(services) - set(SERVICES))
     if unknown:
@@ -79,10 +79,10 @@ def new_plan(
     ports: dict[str, int] = {}
     for name in (*SERVICES, "kafka_controller"):
         ports[name] = free_port(ports.values())
-    return Plan(tuple(services), ports, s3_server, zookeeper_tick, dict(kafka_settings))
+    return SandboxPlan(tuple(services), ports, s3_server, zookeeper_tick, dict(kafka_settings))
 
 
-def with_catalog(plan: Plan, catalog: str) -> Plan:
+def with_catalog(plan: SandboxPlan, catalog: str) -> SandboxPlan:
     """Return the plan with a catalog, and its server beside those that are there.
 
     Raises ``ConfigurationError`` for a catalog we do not know.
@@ -99,7 +99,7 @@ def with_catalog(plan: Plan, catalog: str) -> Plan:
     )
 
 
-def save_plan(plan: Plan, directory: Path) -> None:
+def save_plan(plan: SandboxPlan, directory: Path) -> None:
     """Write it into the sandbox's folder."""
     path = directory / STATE_FILE
     new = path.with_suffix(".new")
@@ -107,12 +107,12 @@ def save_plan(plan: Plan, directory: Path) -> None:
     new.rename(path)
 
 
-def load_plan(directory: Path) -> Plan | None:
+def load_plan(directory: Path) -> SandboxPlan | None:
     """Read it back; None where there is no sandbox.  Raises ``ConfigurationError``."""
     path = directory / STATE_FILE
     try:
         fields = json.loads(path.read_text())
-        return Plan(**{**fields, "services": tuple(fields["services"])})
+        return SandboxPlan(**{**fields, "services": tuple(fields["services"])})
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -158,7 +158,7 @@ def _leaf(kind: pa.DataType) -> pa.DataType:
     return pa.string()
 
 
-class Growth:
+class GrowthFinder:
     """Finds the rows by which one version of a schema grows."""
 
     def __init__(self, schema: RowSchema, propose: Propose, numbers: Numbers = "as seen") -> None:

@@ -44,7 +44,7 @@ class ServiceManager(Protocol):
         """The process is on its way out."""
 
 
-class Loop(Protocol):
+class DaemonLoop(Protocol):
     """What the daemon needs of a ``Consumer``."""
 
     def run_once(self, timeout: float) -> None:
@@ -62,7 +62,7 @@ class Loop(Protocol):
 class Working:
     """What there is once all servers have answered; ``close`` gives it up."""
 
-    consumer: Loop
+    consumer: DaemonLoop
     report: Callable[[], None]
     close: Callable[[], None]
 

@@ -82,7 +82,7 @@ def _field(name: str, value: str) -> bytes:
     return name.encode() + b"\n" + struct.pack("<Q", len(data)) + data + b"\n"
 
 
-class Journal:
+class JournaldConnection:
     """A connection to journald; threads may share it."""
 
     def __init__(self, path: str = SOCKET) -> None:

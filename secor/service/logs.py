@@ -17,7 +17,7 @@ from typing import Any, Literal, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from secor.service.journal import Journal, entry
+from secor.service.journal import JournaldConnection, entry
 
 REPEATED = 300.0
 """Seconds for which a library's warning is not told again."""
@@ -36,7 +36,7 @@ def configure(
     level: str,
     form: Literal["json", "console", "auto"],
     stream: TextIO,
-    journal: Journal | None = None,
+    journal: JournaldConnection | None = None,
 ) -> None:
     """Send all logs from ``level`` on to ``stream``, a line each; or to ``journal`` if given.
 
@@ -99,7 +99,7 @@ class LibraryHandler(logging.Handler):
         return False
 
 
-class Line:
+class LineWriter:
     """Writes finished lines of one named logger, whole, whatever thread they come from."""
 
     def __init__(self, stream: TextIO, lock: threading.Lock, name: str) -> None:
@@ -120,7 +120,7 @@ class Line:
 class Entries:
     """Sends the events of one named logger to the journal."""
 
-    def __init__(self, journal: Journal, stream: TextIO, name: str = "secor") -> None:
+    def __init__(self, journal: JournaldConnection, stream: TextIO, name: str = "secor") -> None:
         """``stream`` takes, as JSON, what the journal does not."""
         self.name = name
         self._journal = journal
@@ -143,11 +143,11 @@ def _whole(_: WrappedLogger, __: str, event: EventDict) -> tuple[tuple[EventDict
     return (event,), {}
 
 
-def _factory(stream: TextIO) -> Callable[..., Line]:
+def _factory(stream: TextIO) -> Callable[..., LineWriter]:
     lock = threading.Lock()
 
-    def create(name: str = "secor") -> Line:
-        return Line(stream, lock, name)
+    def create(name: str = "secor") -> LineWriter:
+        return LineWriter(stream, lock, name)
 
     return create
 

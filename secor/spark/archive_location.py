@@ -41,9 +41,9 @@ def open_archive(options: ReadOptions) -> Iterator[Archive]:
         in_cloud, prefix = cloud
         yield Archive(in_cloud, _join(prefix, options.prefix), options.hashed, formats)
         return
-    from secor.adapters.local import LocalStore
+    from secor.adapters.local import DirectoryStore
 
-    local = LocalStore(local_place(options.path))
+    local = DirectoryStore(local_place(options.path))
     yield Archive(local, options.prefix.strip("/"), options.hashed, formats)
 
 

@@ -54,7 +54,7 @@ Work = Callable[[Iterator[Item]], Iterator[Result]]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[Result]):
+class TaskOutcome(Generic[Result]):
     """The outcome of one task: its results, and the error that ended it, if any."""
 
     results: tuple[Result, ...]
@@ -138,27 +138,27 @@ class _Guarded(Generic[Item, Result]):
     def __init__(self, work: Work[Item, Result]) -> None:
         self._work = work
 
-    def __call__(self, items: Iterable[Item]) -> Iterator[Outcome[Result]]:
+    def __call__(self, items: Iterable[Item]) -> Iterator[TaskOutcome[Result]]:
         results: list[Result] = []
         error: SecorError | None = None
         try:
             results.extend(self._work(iter(items)))
         except SecorError as found:
             error = found
-        yield Outcome(tuple(results), error)
+        yield TaskOutcome(tuple(results), error)
 
 
 def _watched(
     spark: SparkSession,
-    collect: Callable[[], list[Outcome[Any]]],
+    collect: Callable[[], list[TaskOutcome[Any]]],
     tasks: int,
     progress: Callable[[int, int], None] | None,
-) -> list[Outcome[Any]]:
+) -> list[TaskOutcome[Any]]:
     """Run ``collect`` in a thread of its own and report its progress."""
     context = spark.sparkContext
     group = f"secor-backfill-{uuid.uuid4().hex}"
 
-    def go() -> list[Outcome[Any]]:
+    def go() -> list[TaskOutcome[Any]]:
         context.setJobGroup(group, "secor backfill", interruptOnCancel=True)
         return collect()
 

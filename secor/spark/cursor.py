@@ -25,7 +25,7 @@ from secor.core.errors import ObjectConflict
 from secor.core.model import OffsetRange
 
 
-class Position(TypedDict):
+class CursorPosition(TypedDict):
     """Of one topic partition and generation."""
 
     settled: int
@@ -33,7 +33,7 @@ class Position(TypedDict):
     reached: NotRequired[int]
 
 
-Cursor = dict[str, dict[str, Position]]
+Cursor = dict[str, dict[str, CursorPosition]]
 
 
 @dataclass(frozen=True, slots=True)

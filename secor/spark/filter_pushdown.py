@@ -41,7 +41,7 @@ _TESTS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class FilterBounds:
     """What the filters of a query tell of the objects to read.
 
     ``named`` are filters of columns that an object's name tells, ``topics`` the only ones
@@ -77,10 +77,10 @@ class Bounds:
         )
 
 
-NO_BOUNDS = Bounds()
+NO_BOUNDS = FilterBounds()
 
 
-def bounds_of(filters: Iterable[Any]) -> Bounds:
+def bounds_of(filters: Iterable[Any]) -> FilterBounds:
     """Return the bounds of filters that all must hold; those that tell none are left out."""
     bounds = NO_BOUNDS
     for pushed in filters:

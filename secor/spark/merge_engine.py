@@ -13,7 +13,7 @@ from secor.spark.staged_changes import OpenStore
 from secor.spark.staged_frame import ChangesToMerge, StagedReader, staged_key
 from secor.tables.catalog import MAIN, STAGED_WRITES, CommitResult, Outcome, Table, TableCommit
 from secor.tables.commit.group_record import SUMMARY_NAMES
-from secor.tables.commit.merging import STAGED_AS, Merge, Merged
+from secor.tables.commit.merging import STAGED_AS, BranchMerge, Merged
 from secor.tables.rows.row_changes import UPSERT
 from secor.tables.rows.staged_rows import KEPT
 
@@ -59,7 +59,7 @@ def java_publish(
     return CommitResult(Outcome.DONE)
 
 
-def stage_nothing(session: SparkSession, name: str, merge: Merge) -> None:
+def stage_nothing(session: SparkSession, name: str, merge: BranchMerge) -> None:
     """Stage a snapshot that changes no rows: the vector moves with a snapshot only."""
     append = _load(session, name).newAppend().toBranch(merge.branch).stageOnly()
     for key, value in {**merge.summary, STAGED_AS: merge.id}.items():
@@ -94,7 +94,7 @@ class SparkMergeEngine(TableEngine):
         self.staged = StagedReader(open_store)
         self._catalog = catalog
 
-    def stage(self, merge: Merge) -> Merged:
+    def stage(self, merge: BranchMerge) -> Merged:
         """Stage a snapshot; see ``MergeEngine``."""
         session = self._application.session(merge.table.identifier)
         with failing_as(f"table {merge.table.identifier}: Spark could not merge", self._log_place):
@@ -122,7 +122,7 @@ class SparkMergeEngine(TableEngine):
         return Merged(last.unordered, unknown)
 
     def allow_staging(self, table: Table, branch: str) -> None:
-        """Set the property, and make the branch; see ``Publisher``."""
+        """Set the property, and make the branch; see ``BranchPublisher``."""
         session = self._application.session(table.identifier)
         target = table_name(self._catalog, table.identifier)
         action = f"table {table.identifier}: Spark could not prepare it"
@@ -133,7 +133,7 @@ class SparkMergeEngine(TableEngine):
                 session.sql(f"ALTER TABLE {target} CREATE BRANCH IF NOT EXISTS {quoted(branch)}")
 
     def publish(self, table: Table, commit: TableCommit, staged: int) -> CommitResult:
-        """Move the branch by Java's library; see ``Publisher``."""
+        """Move the branch by Java's library; see ``BranchPublisher``."""
         session = self._application.session(table.identifier)
         target = table_name(self._catalog, table.identifier)
         action = f"table {table.identifier}: Spark could not publish what it merged"
@@ -146,7 +146,7 @@ def table_name(catalog: str, identifier: str) -> str:
     return ".".join(quoted(part) for part in (catalog, *identifier.split(".")))
 
 
-def _prepare(session: SparkSession, merge: Merge) -> None:
+def _prepare(session: SparkSession, merge: BranchMerge) -> None:
     session.conf.set(WAP_ID, merge.id)
     for name in SUMMARY_NAMES:
         if name in merge.summary:

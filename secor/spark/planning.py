@@ -17,7 +17,7 @@ from secor.core.model import OffsetRange
 from secor.core.naming import is_copy, least_offset, parse_key, topic_of
 from secor.core.object_info import ObjectInfo
 from secor.core.text import how_many
-from secor.spark.filter_pushdown import NO_BOUNDS, Bounds
+from secor.spark.filter_pushdown import NO_BOUNDS, FilterBounds
 from secor.spark.options import ReadOptions, Selection, Span
 
 _log = logging.getLogger("secor.spark")
@@ -42,7 +42,7 @@ _SPLITTABLE = ("", ".seq")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ObjectPart:
     """The bytes ``[start, end)`` of an object; ``asked`` says that its metadata was looked at.
 
     ``given`` are the offsets that are given of it, where a stream has read the others.
@@ -61,13 +61,15 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ReadTask:
     """What one Spark task reads, in this order."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ObjectPart, ...]
 
 
-def plan(archive: Archive, options: ReadOptions, bounds: Bounds = NO_BOUNDS) -> list[Task]:
+def plan(
+    archive: Archive, options: ReadOptions, bounds: FilterBounds = NO_BOUNDS
+) -> list[ReadTask]:
     """Return the tasks of a batch read; ``bounds`` are those of the query's filters.
 
     Raises ``ConfigurationError`` where there is nothing at all, or nothing of a topic that
@@ -95,7 +97,7 @@ def tasks_of(
     *,
     asked: bool = False,
     given: Mapping[str, OffsetRange] = NOTHING_GIVEN,
-) -> list[Task]:
+) -> list[ReadTask]:
     """Split what is large and put together what is small, in the order of offsets.
 
     ``given`` has, by key, the offsets that are given of an object if these are not all.
@@ -230,29 +232,31 @@ def describe(archive: Archive, archived: ArchivedObject) -> ArchivedObject | Non
         return archived
 
 
-def split(archived: ArchivedObject, size: int | None, *, asked: bool = False) -> Iterator[Piece]:
+def split(
+    archived: ArchivedObject, size: int | None, *, asked: bool = False
+) -> Iterator[ObjectPart]:
     """Cut an object into pieces of about ``size`` bytes, if its format may allow that."""
     count = 1
     if size is not None and archived.name.extension in _SPLITTABLE:
         count = max(1, round(archived.size / size))
     for index in range(count):
         start, end = archived.size * index // count, archived.size * (index + 1) // count
-        yield Piece(archived, start, end, asked)
+        yield ObjectPart(archived, start, end, asked)
 
 
-def packed(pieces: Iterable[Piece], target: int) -> Iterator[Task]:
+def packed(pieces: Iterable[ObjectPart], target: int) -> Iterator[ReadTask]:
     """Put consecutive pieces together up to ``target`` bytes."""
-    gathered: list[Piece] = []
+    gathered: list[ObjectPart] = []
     size = 0
     for piece in pieces:
         cost = piece.end - piece.start + OPEN_COST
         if gathered and size + cost > target + OPEN_COST:
-            yield Task(tuple(gathered))
+            yield ReadTask(tuple(gathered))
             gathered, size = [], 0
         gathered.append(piece)
         size += cost
     if gathered:
-        yield Task(tuple(gathered))
+        yield ReadTask(tuple(gathered))
 
 
 def _order(archived: ArchivedObject) -> tuple[str, int, int, int, str]:

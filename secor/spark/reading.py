@@ -16,9 +16,9 @@ from secor.formats import EXTENSIONS
 from secor.formats.sequencefile import SequenceFileFormat
 from secor.spark.archive_location import open_archive
 from secor.spark.columns import dressed, fault_row
-from secor.spark.filter_pushdown import NO_BOUNDS, Bounds
+from secor.spark.filter_pushdown import NO_BOUNDS, FilterBounds
 from secor.spark.options import ReadOptions, Selection, Span
-from secor.spark.planning import Piece, Task, describe, may_hold
+from secor.spark.planning import ObjectPart, ReadTask, describe, may_hold
 from secor.spark.workers import spare_next_task
 
 ROWS = 16_384
@@ -33,7 +33,7 @@ object is read twice."""
 
 
 def read_tasks(
-    options: ReadOptions, tasks: Iterable[Task], bounds: Bounds = NO_BOUNDS
+    options: ReadOptions, tasks: Iterable[ReadTask], bounds: FilterBounds = NO_BOUNDS
 ) -> Iterator[pa.RecordBatch]:
     """Give the messages of some tasks; what is out of ``bounds`` may be left out.
 
@@ -78,7 +78,11 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _read_piece(
-    archive: Archive, piece: Piece, options: ReadOptions, bounds: Bounds, erasures: Erasures
+    archive: Archive,
+    piece: ObjectPart,
+    options: ReadOptions,
+    bounds: FilterBounds,
+    erasures: Erasures,
 ) -> Iterator[pa.RecordBatch]:
     selection, archived = bounds.narrowed(options.selection), piece.archived
     if selection.timestamps.bounded and not piece.asked:
@@ -113,7 +117,7 @@ def _read_piece(
         ) from error
 
 
-def _records(archive: Archive, piece: Piece) -> Iterator[pa.RecordBatch]:
+def _records(archive: Archive, piece: ObjectPart) -> Iterator[pa.RecordBatch]:
     key = piece.archived.key
     if not piece.archived.size and piece.archived.name.extension not in EXTENSIONS:
         raise CorruptFile(f"{key}: is empty, and its name tells of no format that may be")
@@ -157,7 +161,7 @@ def _chosen(
     return records
 
 
-def _allowed(records: pa.RecordBatch, bounds: Bounds) -> pa.RecordBatch:
+def _allowed(records: pa.RecordBatch, bounds: FilterBounds) -> pa.RecordBatch:
     """Return the rows that may pass the query's filters, which no null does."""
     for name, span in (("offset", bounds.offsets), ("timestamp", bounds.timestamps)):
         if span.bounded:

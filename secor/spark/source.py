@@ -17,9 +17,9 @@ from pyspark.sql.types import StructType
 from secor.spark.archive_location import open_archive
 from secor.spark.columns import check_columns, ddl
 from secor.spark.cursor import Cursor
-from secor.spark.filter_pushdown import NO_BOUNDS, Bounds, bounds_of
+from secor.spark.filter_pushdown import NO_BOUNDS, FilterBounds, bounds_of
 from secor.spark.options import ReadOptions, parse_options, with_columns
-from secor.spark.planning import Task, plan, tasks_of
+from secor.spark.planning import ReadTask, plan, tasks_of
 from secor.spark.reading import read_tasks
 from secor.spark.stream import ObjectStream
 
@@ -54,7 +54,7 @@ class SecorDataSource(DataSource):
 class TaskPartition(InputPartition):
     """One task, as Spark sends it to an executor."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: ReadTask) -> None:
         super().__init__(None)
         self.task = task
 
@@ -120,7 +120,7 @@ class ArchiveStreamReader(DataSourceStreamReader):
 
 
 def _read(
-    options: ReadOptions, partition: InputPartition | None, bounds: Bounds = NO_BOUNDS
+    options: ReadOptions, partition: InputPartition | None, bounds: FilterBounds = NO_BOUNDS
 ) -> Iterator[pa.RecordBatch]:
     tasks = [partition.task] if isinstance(partition, TaskPartition) else []
     return read_tasks(options, tasks, bounds)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence, Set
 from typing import Protocol
 
 from secor.core.model import OffsetRange, TopicPartition
-from secor.tables.control import Answer, ControlChannel, Event, Kind
+from secor.tables.control import ControlChannel, ControlEvent, EventKind, PartitionAnswer
 from secor.tables.staging.manifest import manifest_key
 
 
@@ -42,7 +42,7 @@ class WorkStatus(Protocol):
         """Of the last message, in milliseconds."""
 
 
-class Loop(Protocol):
+class UploadLoop(Protocol):
     """The loop that reads and uploads."""
 
     def run_once(self, timeout: float) -> None:
@@ -67,13 +67,13 @@ class Answering:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: UploadLoop,
         channel: ControlChannel,
         *,
         group: str,
         sender: str,
         prefix: str,
-        heard: Callable[[Event], None] = lambda event: None,
+        heard: Callable[[ControlEvent], None] = lambda event: None,
     ) -> None:
         """``prefix`` is the group's, below which manifests are put.
 
@@ -85,7 +85,7 @@ class Answering:
         self._sender = sender
         self._prefix = prefix
         self._heard = heard
-        self._request: Event | None = None
+        self._request: ControlEvent | None = None
         self._targets: dict[TopicPartition, int] = {}
         self._answered: set[TopicPartition] = set()
         self._uploading: dict[TopicPartition, OffsetRange] = {}
@@ -113,20 +113,22 @@ class Answering:
         """Return the status of every assigned topic partition."""
         return self._loop.status()
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: ControlEvent) -> None:
         """Begin to answer a request; answer a repeated one as before."""
         current = self._request
         if current is not None and event.commit == current.commit:
-            if event.kind is Kind.COMMIT_COMPLETE:
+            if event.kind is EventKind.COMMIT_COMPLETE:
                 self._request = None
-            elif event.kind is Kind.START_COMMIT:
+            elif event.kind is EventKind.START_COMMIT:
                 self._answered = set()
-        elif event.kind is Kind.START_COMMIT and (current is None or event.epoch >= current.epoch):
+        elif event.kind is EventKind.START_COMMIT and (
+            current is None or event.epoch >= current.epoch
+        ):
             self._request = event
             self._targets, self._answered = {}, set()
             self._first_messages.begin_cycle()
 
-    def _answer(self, request: Event) -> None:
+    def _answer(self, request: ControlEvent) -> None:
         """Upload each partition up to where it was when the request came; then answer.
 
         Partitions that come before the commit is complete are answered for, too.
@@ -143,35 +145,37 @@ class Answering:
             target = self._targets.setdefault(key, status.next_offset)
             self._tell_written(status, request)
             if status.committed >= target:
-                answers.append(Answer(key, status.committed, status.last_timestamp))
+                answers.append(PartitionAnswer(key, status.committed, status.last_timestamp))
             else:
                 if status.sealed is None:
                     self._uploading[key] = OffsetRange(status.committed, status.next_offset)
                 self._loop.seal(key)
         if answers:
-            self._send(Kind.DATA_COMPLETE, request, tuple(answers))
+            self._send(EventKind.DATA_COMPLETE, request, tuple(answers))
             self._answered |= {answer.topic_partition for answer in answers}
 
-    def _tell_written(self, status: WorkStatus, request: Event) -> None:
+    def _tell_written(self, status: WorkStatus, request: ControlEvent) -> None:
         """Announce the manifest of a batch that was committed since the last look."""
         key = status.topic_partition
         before = self._uploading.get(key)
         if before is not None and before.end == status.committed:
             manifest = manifest_key(self._prefix, key, before)
-            self._send(Kind.DATA_WRITTEN, request, manifest=manifest)
+            self._send(EventKind.DATA_WRITTEN, request, manifest=manifest)
             del self._uploading[key]
         if status.sealed is not None:
             self._uploading[key] = status.sealed
 
     def _send(
         self,
-        kind: Kind,
-        request: Event,
-        answers: tuple[Answer, ...] = (),
+        kind: EventKind,
+        request: ControlEvent,
+        answers: tuple[PartitionAnswer, ...] = (),
         manifest: str | None = None,
     ) -> None:
         self._channel.send(
-            Event(kind, self._group, request.commit, request.epoch, self._sender, answers, manifest)
+            ControlEvent(
+                kind, self._group, request.commit, request.epoch, self._sender, answers, manifest
+            )
         )
 
 

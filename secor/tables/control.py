@@ -19,7 +19,7 @@ WAITING = 10_000
 """Events that may wait for a reader; older ones give way."""
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """Kinds of events, with the names that the sinks for Kafka Connect use."""
 
     START_COMMIT = "START_COMMIT"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PartitionAnswer:
     """One topic partition in ``DATA_COMPLETE``: all below ``next_offset`` is staged.
 
     ``timestamp`` is the greatest of its messages in milliseconds, None without any.
@@ -42,19 +42,19 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ControlEvent:
     """One announcement; ``commit`` is the cycle's id, ``epoch`` the coordinator's.
 
     ``manifest`` (``DATA_WRITTEN``) is a key, never content.  ``table``, ``snapshot`` and
     ``valid_through`` (milliseconds) tell what was committed.
     """
 
-    kind: Kind
+    kind: EventKind
     group: str
     commit: str
     epoch: int
     sender: str
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[PartitionAnswer, ...] = ()
     manifest: str | None = None
     table: str | None = None
     snapshot: int | None = None
@@ -64,10 +64,10 @@ class Event:
 class ControlChannel(Protocol):
     """Where events go and come from.  Neither call waits or raises for a server."""
 
-    def send(self, event: Event) -> None:
+    def send(self, event: ControlEvent) -> None:
         """Announce it, if that is possible."""
 
-    def receive(self) -> Sequence[Event]:
+    def receive(self) -> Sequence[ControlEvent]:
         """Return the events of this group that came since the last call, our own included."""
 
     def close(self) -> None:
@@ -77,10 +77,10 @@ class ControlChannel(Protocol):
 class NoChannel:
     """``control = "none"``: nothing is announced; what is staged is found by listing."""
 
-    def send(self, event: Event) -> None:
+    def send(self, event: ControlEvent) -> None:
         """Drop it."""
 
-    def receive(self) -> Sequence[Event]:
+    def receive(self) -> Sequence[ControlEvent]:
         """Return nothing."""
         return ()
 
@@ -93,12 +93,12 @@ class SharedChannel:
 
     def __init__(self, channel: ControlChannel) -> None:
         self._channel = channel
-        self._queues: list[deque[Event]] = []
+        self._queues: list[deque[ControlEvent]] = []
         self._lock = threading.Lock()
 
     def end(self) -> ControlChannel:
         """Return one more end; closing it closes nothing."""
-        queue: deque[Event] = deque(maxlen=WAITING)
+        queue: deque[ControlEvent] = deque(maxlen=WAITING)
         self._queues.append(queue)
         return _End(self._channel.send, lambda: self._receive(queue))
 
@@ -106,7 +106,7 @@ class SharedChannel:
         """End the channel's connection."""
         self._channel.close()
 
-    def _receive(self, queue: deque[Event]) -> list[Event]:
+    def _receive(self, queue: deque[ControlEvent]) -> list[ControlEvent]:
         with self._lock:
             for event in self._channel.receive():
                 for each in self._queues:
@@ -118,8 +118,8 @@ class SharedChannel:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    send: Callable[[Event], None]
-    receive: Callable[[], Sequence[Event]]
+    send: Callable[[ControlEvent], None]
+    receive: Callable[[], Sequence[ControlEvent]]
 
     def close(self) -> None:
         """Leave the channel open for the other ends."""

@@ -15,7 +15,7 @@ from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.tables.commit.commit_result import TableResult
 from secor.tables.commit.cycle_commit import CycleCommit, GroupTopics
-from secor.tables.control import ControlChannel, Event, Kind
+from secor.tables.control import ControlChannel, ControlEvent, EventKind
 from secor.tables.cycle import (
     Ask,
     AskAgain,
@@ -86,7 +86,7 @@ class Coordinator:
     def step(self) -> float:
         """Do what is due; return the seconds after which there may be more to do."""
         for event in self._channel.receive():
-            if event.kind is Kind.DATA_COMPLETE:
+            if event.kind is EventKind.DATA_COMPLETE:
                 answered = frozenset(answer.topic_partition for answer in event.answers)
                 self._cycle = self._cycle.answer(event.commit, answered)
         was_standby = self._cycle.state is State.STANDBY
@@ -113,7 +113,7 @@ class Coordinator:
                 self._guarded(self._ask)
             case AskAgain(cycle):
                 self._cycle = cycle
-                self._guarded(lambda: self._send(Kind.START_COMMIT))
+                self._guarded(lambda: self._send(EventKind.START_COMMIT))
             case Discard(cycle, missing):
                 self._cycle = cycle.finish(now, self._timing)
                 self._observer.cycle_discarded(len(missing))
@@ -134,10 +134,10 @@ class Coordinator:
 
     def _ask(self) -> None:
         self._partitions = self._topics.partitions()
-        self._send(Kind.START_COMMIT)
+        self._send(EventKind.START_COMMIT)
 
-    def _send(self, kind: Kind, result: TableResult | None = None) -> None:
-        event = Event(
+    def _send(self, kind: EventKind, result: TableResult | None = None) -> None:
+        event = ControlEvent(
             kind, self._identity.group, self._cycle.commit, self._epoch, self._identity.sender
         )
         if result is not None:
@@ -154,9 +154,9 @@ class Coordinator:
             self._cycle.commit,
             self._epoch,
             missing=missing,
-            committed=lambda result: self._send(Kind.COMMIT_TO_TABLE, result),
+            committed=lambda result: self._send(EventKind.COMMIT_TO_TABLE, result),
         )
-        self._send(Kind.COMMIT_COMPLETE)
+        self._send(EventKind.COMMIT_COMPLETE)
         now = self._clock.monotonic()
         self._observer.cycle_ended(now - self._cycle.began, len(missing))
         self._cycle = self._cycle.finish(now, self._timing)

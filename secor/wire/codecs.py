@@ -27,26 +27,26 @@ _GZIP = 31
 _SMALLEST_READ = 1 << 16
 
 
-class Undecodable(Exception):
+class InvalidPayload(Exception):
     """The payload is not of its codec, or larger than allowed; says which."""
 
 
 def decompress(codec: int, data: memoryview, most: int) -> bytes | memoryview:
     """Return the records of a batch; uncompressed ones are ``data`` itself, not a copy.
 
-    Raises ``Undecodable``, also when there are more than ``most`` bytes.
+    Raises ``InvalidPayload``, also when there are more than ``most`` bytes.
     """
     implementation = _CODECS.get(codec)
     if implementation is None:
-        raise Undecodable(f"compression codec {codec} is not known")
+        raise InvalidPayload(f"compression codec {codec} is not known")
     records = implementation(data, most)
     if len(records) > most:
         raise _too_large(most)
     return records
 
 
-def _too_large(most: int) -> Undecodable:
-    return Undecodable(
+def _too_large(most: int) -> InvalidPayload:
+    return InvalidPayload(
         f"the batch has more than the {most} bytes that are allowed uncompressed"
         " (limits.record_batch)"
     )
@@ -69,9 +69,9 @@ def _lz4(data: memoryview, most: int) -> bytes:
         decompressor = lz4.frame.LZ4FrameDecompressor()
         records = bytes(decompressor.decompress(data, max_length=most + 1))
     except RuntimeError as error:
-        raise Undecodable(f"not an LZ4 frame: {error}") from error
+        raise InvalidPayload(f"not an LZ4 frame: {error}") from error
     if not decompressor.eof and len(records) <= most:
-        raise Undecodable("the LZ4 frame is cut off")
+        raise InvalidPayload("the LZ4 frame is cut off")
     return records
 
 
@@ -84,11 +84,11 @@ def _gzip(data: memoryview, most: int) -> bytes:
         try:
             piece = member.decompress(rest, room)
         except isal_zlib.error as error:
-            raise Undecodable(f"not gzip: {error}") from error
+            raise InvalidPayload(f"not gzip: {error}") from error
         pieces.append(piece)
         room -= len(piece)
         if not member.eof and room > 0:
-            raise Undecodable("the gzip stream is cut off")
+            raise InvalidPayload("the gzip stream is cut off")
         rest = member.unused_data
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
@@ -100,11 +100,11 @@ def _snappy(data: memoryview, most: int) -> bytes:
     at, room = _XERIAL_HEADER, most
     while at < len(data):
         if len(data) - at < 4:
-            raise Undecodable("the snappy stream is cut off")
+            raise InvalidPayload("the snappy stream is cut off")
         (size,) = struct.unpack_from(">i", data, at)
         at += 4
         if not 0 <= size <= len(data) - at:
-            raise Undecodable(f"a snappy block of {size} bytes where {len(data) - at} are left")
+            raise InvalidPayload(f"a snappy block of {size} bytes where {len(data) - at} are left")
         pieces.append(_snappy_block(data[at : at + size], room, most))
         room -= len(pieces[-1])
         at += size
@@ -117,7 +117,7 @@ def _snappy_block(block: memoryview, room: int, most: int) -> bytes:
             raise _too_large(most)
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
-        raise Undecodable(f"not snappy: {error}") from error
+        raise InvalidPayload(f"not snappy: {error}") from error
 
 
 class _OfThread(threading.local):
@@ -141,7 +141,7 @@ def _zstd(data: memoryview, most: int) -> bytes:
             pieces.append(piece)
             room -= len(piece)
     except zstandard.ZstdError as error:
-        raise Undecodable(f"not Zstandard: {error}") from error
+        raise InvalidPayload(f"not Zstandard: {error}") from error
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

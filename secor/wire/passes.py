@@ -12,7 +12,7 @@ from secor.core.model import TopicPartition
 from secor.wire import compiled
 from secor.wire.batch_header import CODEC, HEADER, Buffer, Headers, corrupt
 from secor.wire.batch_run import BatchRun, Int64s
-from secor.wire.codecs import LZ4, Undecodable, decompress
+from secor.wire.codecs import LZ4, InvalidPayload, decompress
 from secor.wire.varints import PADDING
 
 PASS_BYTES = 2 << 20
@@ -87,7 +87,7 @@ class Passes:
                 yield from self._take_many(at, single)
             try:
                 records = decompress(codec, view[begin:end], self._most)
-            except Undecodable as error:
+            except InvalidPayload as error:
                 if single > self._first:
                     yield self._end(single)
                 base = int(self._run.heads["base_offset"][self._wanted[single]])

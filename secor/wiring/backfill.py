@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from secor.archive.backfill.existing_objects import present_keys
 from secor.archive.backfill.model import BackfillPlan, PlanHead, PlannedBatch, Receipt
-from secor.archive.backfill.publishing import Publisher
-from secor.archive.backfill.running import Job, run_batch
-from secor.archive.backfill.verifying import Verdict, verify_batch
+from secor.archive.backfill.publishing import BackfillPublisher
+from secor.archive.backfill.running import BackfillJob, run_batch
+from secor.archive.backfill.verifying import BatchVerification, verify_batch
 from secor.archive.kept_schemas import KeptSchema
 from secor.archive.objects import Archive
 from secor.batch.workspace import Workspace
@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ExecutorSettings:
     """What a task is sent: configurations as they are valid on the driver, and the plan's head.
 
     ``directory`` is where each executor puts files that it is writing; None: where the system has
@@ -50,25 +50,27 @@ class Setting:
     @classmethod
     def of(
         cls, backup: Config, partition: Config, plan: BackfillPlan, directory: Path | None
-    ) -> Setting:
+    ) -> ExecutorSettings:
         """Return it."""
         return cls(backup, partition, plan.head, directory)
 
 
-def stage(setting: Setting, batches: Iterator[PlannedBatch]) -> Iterator[Receipt]:
+def stage(setting: ExecutorSettings, batches: Iterator[PlannedBatch]) -> Iterator[Receipt]:
     """Do a task's batches: what runs on an executor."""
     yield from _each(setting, batches, run_batch)
 
 
-def check(setting: Setting, batches: Iterator[PlannedBatch]) -> Iterator[Verdict]:
+def check(
+    setting: ExecutorSettings, batches: Iterator[PlannedBatch]
+) -> Iterator[BatchVerification]:
     """Verify a task's batches: what runs on an executor."""
     yield from _each(setting, batches, verify_batch)
 
 
 def _each(
-    setting: Setting,
+    setting: ExecutorSettings,
     batches: Iterator[PlannedBatch],
-    step: Callable[[Job, PlannedBatch], Result],
+    step: Callable[[BackfillJob, PlannedBatch], Result],
 ) -> Iterator[Result]:
     with open_job(setting) as job:
         for batch in batches:
@@ -82,7 +84,7 @@ def _each(
 
 
 @contextmanager
-def open_job(setting: Setting) -> Iterator[Job]:
+def open_job(setting: ExecutorSettings) -> Iterator[BackfillJob]:
     """Give the job with its own connections and local files."""
     plan = setting.plan
     with (
@@ -93,7 +95,7 @@ def open_job(setting: Setting) -> Iterator[Job]:
         kept = KeptSchema.parse(plan.schema, f"the schema in backfill {plan.id}")
         topic_plan = plan_for(setting.partition, plan.topic, kept=kept)
         backup = archive_of(setting.backup, plan.topic, source)
-        yield Job(
+        yield BackfillJob(
             plan=plan,
             backup=backup,
             erasures=erasures_of(setting.backup, backup, plan.topic),
@@ -107,11 +109,11 @@ def open_job(setting: Setting) -> Iterator[Job]:
 @contextmanager
 def open_publisher(
     config: Config, plan: BackfillPlan, directory: Path | None, workers: int
-) -> Iterator[Publisher]:
+) -> Iterator[BackfillPublisher]:
     """Give what publishes and rolls back."""
     with open_store(config) as store, open_workspace(directory) as workspace:
         archive: Archive = archive_of(config, plan.topic, store)
-        yield Publisher(
+        yield BackfillPublisher(
             plan,
             store,
             workspace,

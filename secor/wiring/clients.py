@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from secor.adapters.clouds import CloudStore
     from secor.adapters.kafka import KafkaMovableLedger, KafkaOperatorLedger, KafkaReader
     from secor.adapters.kafka.group_admin import GroupAdmin
-    from secor.adapters.local import LocalStore
+    from secor.adapters.local import DirectoryStore
     from secor.adapters.s3 import S3Store
     from secor.adapters.zookeeper import ZooKeeperLedger, ZooKeeperMovableLedger
     from secor.archive.repair.relocation import MovableLedger
@@ -95,13 +95,13 @@ def reach_store(described: Store, *, connections: int) -> ObjectStore:
     return store
 
 
-def make_store(described: Store, *, connections: int) -> S3Store | CloudStore | LocalStore:
+def make_store(described: Store, *, connections: int) -> S3Store | CloudStore | DirectoryStore:
     """Return a store, which is not looked at yet.  Raises ``ConfigurationError``."""
     if described.kind == "local":
         assert described.local.directory is not None
-        from secor.adapters.local import LocalStore
+        from secor.adapters.local import DirectoryStore
 
-        return LocalStore(described.local.directory, sha256=described.sha256)
+        return DirectoryStore(described.local.directory, sha256=described.sha256)
     if described.kind == "gcs":
         return _gcs_store(described.gcs, described.sha256)
     if described.kind == "azure":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from secor.archive.finalize.commands import Command, names_and_values
+from secor.archive.finalize.commands import PartitionCommandLine, names_and_values
 from secor.archive.finalize.finalizer import Action, Leaf
 from secor.archive.finalize.periods import Periods
 from secor.config.model import Config
@@ -31,7 +31,9 @@ def actions_for(config: Config, topic: str) -> list[Action]:
     settings = config.finalize
     actions: list[Action] = []
     if settings.command is not None:
-        actions.append(Command(settings.command, base=base_url(config), timeout=settings.timeout))
+        actions.append(
+            PartitionCommandLine(settings.command, base=base_url(config), timeout=settings.timeout)
+        )
     if settings.glue.database is not None:
         actions.append(_glue(config, settings.glue.database, topic))
     return actions

@@ -15,7 +15,13 @@ from secor.config.show import settings
 from secor.core.ports import Clock
 from secor.service.metrics import Metrics
 from secor.service.metrics_registry import MetricsRegistry
-from secor.service.monitoring.health import Access, Answer, Health, HealthServer, tls_context
+from secor.service.monitoring.health import (
+    Access,
+    Health,
+    HealthResponse,
+    HealthServer,
+    tls_context,
+)
 from secor.service.monitoring.servers import Servers
 from secor.service.status.board import About, Board
 from secor.service.status.document import HEADERS
@@ -30,7 +36,7 @@ from secor.wiring.clients import clear
 if TYPE_CHECKING:
     from secor.service.status.table_board import TableBoard
 
-Pages = Mapping[str, Callable[[], Answer]]
+Pages = Mapping[str, Callable[[], HealthResponse]]
 """What answers each path."""
 
 
@@ -104,12 +110,12 @@ def pages_of_tables(group: str, tables: TableBoard, health: Health, clock: Clock
 
 
 def _pages(html: Callable[[], str], values: Callable[[], dict[str, Any]]) -> Pages:
-    def page_for_people() -> Answer:
+    def page_for_people() -> HealthResponse:
         page = html().encode(errors="backslashreplace")  # errors quote what messages hold
-        return Answer(HTTPStatus.OK, page, "text/html; charset=utf-8", HEADERS)
+        return HealthResponse(HTTPStatus.OK, page, "text/html; charset=utf-8", HEADERS)
 
-    def page_for_programs() -> Answer:
+    def page_for_programs() -> HealthResponse:
         body = json.dumps(values(), indent=1).encode()
-        return Answer(HTTPStatus.OK, body, "application/json")
+        return HealthResponse(HTTPStatus.OK, body, "application/json")
 
     return {"/": page_for_people, "/status.json": page_for_programs}

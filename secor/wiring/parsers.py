@@ -34,9 +34,9 @@ from secor.parsing.plugins import (
 )
 from secor.parsing.quarantine_limits import BadLimits
 from secor.parsing.registry import RegisteredSchema, SchemaId, SchemaRegistry
-from secor.parsing.rows import Decoder, Growth, Schema
+from secor.parsing.rows import Decoder, Schema, SchemaGrowth
 from secor.parsing.timestamps import TimeReader
-from secor.parsing.transforms import Drop, Filter, Mask, Rename, Route
+from secor.parsing.transforms import Drop, Filter, Mask, Rename, RouteTransform
 from secor.parsing.undecoded import COLUMNS, RAW, Undecoded
 from secor.parsing.zones import Zone
 
@@ -52,7 +52,7 @@ def pipeline_for(
     *,
     typed: bool,
     schema: Schema | None = None,
-    growth: Growth | None = None,
+    growth: SchemaGrowth | None = None,
     origin: bool = False,
     columns: Sequence[str] = SCHEMA.names,
     timestamp_faults: TimestampFaults | None = None,
@@ -234,7 +234,7 @@ def _step(transform: Transform) -> Step:
                 negated=transform.negated,
             )
         case "route":
-            return Route(transform.targets, transform.field)
+            return RouteTransform(transform.targets, transform.field)
         case "plugin":
             path = transform.plugin or ""
             plugin = load_plugin(path, "apply", transform.settings)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from secor.archive.kept_schemas import GrowingPlans, KeptSchema, KeptSchemas
     from secor.archive.quarantine.replay import Adapt, PlansFor
     from secor.parsing.pipeline import Count
-    from secor.schema.growth import Growth, Propose
+    from secor.schema.growth import GrowthFinder, Propose
     from secor.schema.schema import RowSchema
 
 PAYLOADS = ("offset", "timestamp", "value")
@@ -65,10 +65,10 @@ def plan_for(
     root = topic_root(output.prefix, topic, hashed=output.hash_prefix)
     parser: Parser
     if config.group.kind == "partition":
-        from secor.schema.growth import Growth
+        from secor.schema.growth import GrowthFinder
 
         schema = row_schema(output, kept)
-        growth = Growth(schema, propose, output.numbers) if propose is not None else None
+        growth = GrowthFinder(schema, propose, output.numbers) if propose is not None else None
         parser = _parser(settings, schema, growth, count, limited=limited)
         log_format = _fields_format(output, schema) or _message_format(output)
         streams = _streams(settings, topic, root, log_format)
@@ -207,7 +207,7 @@ def read_schema_file(path: str) -> str:
 def _parser(
     settings: TopicSettings,
     schema: RowSchema,
-    growth: Growth | None,
+    growth: GrowthFinder | None,
     count: Count | None,
     *,
     limited: bool,

@@ -10,7 +10,7 @@ from functools import partial
 
 from secor.adapters.kafka import KafkaReader
 from secor.adapters.kafka.source import KafkaSource
-from secor.adapters.kafka.topic_admin import TopicAdmin, TopicSettings
+from secor.adapters.kafka.topic_admin import TopicAdmin, TopicDefinition
 from secor.adapters.kafka.transactions import KafkaIdempotence, KafkaTransactions
 from secor.archive.kept_topics import KeptTopic
 from secor.config.restore import RestoreConfig
@@ -46,7 +46,7 @@ SESSION = 6.0
 """Seconds until the group gives the partitions of a daemon that died to another: the least that
 brokers allow by default.  Who is late is fenced, so that this is about time alone."""
 OFFSETS_SETTINGS = {"cleanup.policy": "compact"}
-SHARED_SETTINGS = TopicSettings(1, OFFSETS_SETTINGS)
+SHARED_SETTINGS = TopicDefinition(1, OFFSETS_SETTINGS)
 COPY_LIMITS = WriterLimits(
     transaction_timeout=2.0, request_timeout=2.0, initialise_timeout=2.0, transactional=False
 )
@@ -119,9 +119,9 @@ class Job:
         """Return how many partitions the offsets topic has; 0 when there is none."""
         return len(self.log.partitions(offsets_topic(self.name)))
 
-    def offsets_settings(self) -> TopicSettings:
+    def offsets_settings(self) -> TopicDefinition:
         """Return what the offsets topic is made with."""
-        return TopicSettings(self.config.writing.offsets_partitions, OFFSETS_SETTINGS)
+        return TopicDefinition(self.config.writing.offsets_partitions, OFFSETS_SETTINGS)
 
     def ensure_offsets_topic(self) -> int:
         """Make the offsets topic if there is none; return its partitions."""
@@ -135,7 +135,7 @@ class Job:
         topic = self.config.writing.shared_offsets_topic
         return [] if topic is None else self._ensure_topic(topic, SHARED_SETTINGS)
 
-    def _ensure_topic(self, topic: str, settings: TopicSettings) -> list[TopicPartition]:
+    def _ensure_topic(self, topic: str, settings: TopicDefinition) -> list[TopicPartition]:
         partitions = self.log.partitions(topic)
         if partitions:
             return partitions

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from secor.adapters.kafka.group_admin import GroupAdmin
-from secor.adapters.kafka.topic_admin import TopicDescription, TopicSettings
+from secor.adapters.kafka.topic_admin import TopicDefinition, TopicDescription
 from secor.core.errors import ArchiveIncomplete
 from secor.core.text import how_many
 from secor.restore.fencing_probe import probe_fencing
@@ -79,7 +79,7 @@ def meeting(job: Job, topics: Collection[str]) -> Iterator[Finding]:
 
 
 def _topic_rights(
-    job: Job, name: str, settings: TopicSettings, described: TopicDescription | None
+    job: Job, name: str, settings: TopicDefinition, described: TopicDescription | None
 ) -> Iterator[Finding]:
     """Return what is missing to make a topic of offsets, or to use it."""
     if described is None:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from secor.adapters.kafka.topic_admin import TopicDescription, TopicSettings
+from secor.adapters.kafka.topic_admin import TopicDefinition, TopicDescription
 from secor.core.errors import ConfigurationError, CorruptFile, TargetRefused
 from secor.core.model import OffsetRange, TopicPartition
 from secor.restore.control import JobRecord
@@ -179,7 +179,7 @@ def prepare_topic(job: Job, topic: str) -> None:
 
 def _make(job: Job, topics: Iterable[PlannedTopic]) -> None:
     missing = {
-        topic.target.name: TopicSettings(topic.new.partitions, topic.new.settings)
+        topic.target.name: TopicDefinition(topic.new.partitions, topic.new.settings)
         for topic in topics
         if topic.new is not None
     }
@@ -300,7 +300,7 @@ def _missing(
     if not new.partitions:
         what = "has no messages, and is not made: make it, or set target.partitions"
         return None, TargetTopic(name, 0, 0, {}), [*faults, Finding(Severity.WARN, name, what)]
-    settings = TopicSettings(new.partitions, new.settings)
+    settings = TopicDefinition(new.partitions, new.settings)
     proposed = job.admin.proposed(name, settings, wanted.replication_factor)
     new = without_time_limits(new, proposed.effective, wanted.settings)
     target = TargetTopic(name, 0, 0, {**proposed.effective, **new.settings})

@@ -21,9 +21,9 @@ from secor.batch.plan import Plans
 from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.commit.thread_pool import ThreadPool
-from secor.commit.uploader import Committed, Outcome, Uploader
+from secor.commit.uploader import CommittedBatch, Outcome, Uploader
 from secor.config.model import Config
-from secor.consume.backpressure import Limits
+from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import Consumer
 from secor.consume.positioning import OnDataLoss, Positioning, RefuseLost, Reset, never_refuse
 from secor.consume.suspects import Suspects
@@ -35,7 +35,7 @@ from secor.core.pace import Pace
 from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.parsing.parts import quarantine_part
 from secor.parsing.pipeline import EVENTS, FILTERED, QUARANTINED, UNDECLARED, Count
-from secor.service.daemon import Daemon, Loop, Working
+from secor.service.daemon import Daemon, DaemonLoop, Working
 from secor.service.malloc import collect_seldom, keep_what_is_loaded
 from secor.service.metrics import Metrics
 from secor.service.monitoring.commit_log import status_line
@@ -82,7 +82,7 @@ class LetterWriter(Uploader):
         """Commit; then send, and only tell if that fails."""
         outcome = super().upload(batch, wanted)
         topic = self._topic_of(batch.topic_partition.topic)
-        if topic is not None and isinstance(outcome, Committed):
+        if topic is not None and isinstance(outcome, CommittedBatch):
             where: Mapping[str, object] = {
                 "topic": batch.topic_partition.topic,
                 "partition": batch.topic_partition.partition,
@@ -152,7 +152,7 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
                     config, instance, workspace, telemetry, board, clock, ask
                 )
                 connected.callback(close)
-                loop: Loop = consumer
+                loop: DaemonLoop = consumer
                 if tables is not None:
                     loop = connected.enter_context(
                         _coordinating(config, consumer, instance, metrics, clock, tables)
@@ -186,7 +186,7 @@ def _coordinating(
     metrics: Metrics,
     clock: Clock,
     tables: TableBoard,
-) -> AbstractContextManager[Loop]:
+) -> AbstractContextManager[DaemonLoop]:
     """Coordinate the commits to tables beside the loop."""
     from secor.service.monitoring.table_telemetry import TableTelemetry
     from secor.wiring.table_coordination import coordinating
@@ -312,7 +312,7 @@ def _consumer(
         ),
         executor=pool,
         workspace=workspace,
-        limits=Limits(memory=config.limits.memory, local=config.limits.local_bytes),
+        limits=BufferLimits(memory=config.limits.memory, local=config.limits.local_bytes),
         clock=clock,
         observer=telemetry,
         pace=Pace(clock, config.kafka.max_bytes_per_second, config.kafka.max_messages_per_second),

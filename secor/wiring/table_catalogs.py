@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError
-from secor.tables.commit.merging import MergeEngine, Publisher
+from secor.tables.commit.merging import BranchPublisher, MergeEngine
 from secor.tables.rows.routing import Route
 from secor.tables.spark_catalog import SparkCatalog, spark_catalog
 from secor.wiring.clients import clear, make_store
@@ -80,7 +80,7 @@ def place_of_new_table(
     return catalog_checks.place_of_new_table(catalog.library, name)
 
 
-class PublishingEngine(MergeEngine, Publisher, Protocol):
+class PublishingEngine(MergeEngine, BranchPublisher, Protocol):
     """An engine that also commits to tables which the library for Python cannot commit to."""
 
 

@@ -106,7 +106,7 @@ class LogChanges:
         return ChangeReader(parser, distribution, schema, self.quarantined.get(key, none))
 
 
-class Backlog:
+class UncommittedMessages:
     """The messages that a table does not have yet, for a comparison with their source.
 
     ``position`` is the greatest position of the source's log that one of them names; None if no

@@ -10,7 +10,7 @@ import structlog
 
 from secor.adapters.kafka import KafkaSource
 from secor.adapters.kafka.group_admin import GroupAdmin
-from secor.adapters.kafka.topic_admin import TopicAdmin, TopicSettings
+from secor.adapters.kafka.topic_admin import TopicAdmin, TopicDefinition
 from secor.config.model import Config
 from secor.consume.consumer import Consumer
 from secor.core.clock import SystemClock
@@ -79,7 +79,7 @@ def elected(config: Config) -> Iterator[Callable[[], bool]]:
 
 
 _RIGHTS = ("READ", "WRITE")
-_ONE_PARTITION = TopicSettings(partitions=1, settings={})
+_ONE_PARTITION = TopicDefinition(partitions=1, settings={})
 
 
 def check_control_topic(config: Config, topic: str) -> str:

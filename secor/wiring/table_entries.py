@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from secor.adapters.kafka import KafkaReader
 from secor.archive.objects import Archive
 from secor.archive.repair.move_offset import entry_or_none
-from secor.archive.repair.recover_ledger import Recovery
+from secor.archive.repair.recover_ledger import RecoveredEntry
 from secor.config.model import Config
 from secor.consume.positioning import RefuseLost
 from secor.consume.ttl_cache import TtlCache
@@ -67,7 +67,7 @@ def guard_of_first_entries(
 
 def table_recoveries(
     config: Config, store: ObjectStore, ledger: OffsetLedger, log: KafkaReader
-) -> Callable[..., Recovery | None]:
+) -> Callable[..., RecoveredEntry | None]:
     """Return what plans missing entries as ``plan_recovery`` does, without its first argument.
 
     Tables and manifests are read once.
@@ -83,7 +83,7 @@ def table_recoveries(
         generation: int,
         owner: str,
         at: float,
-    ) -> Recovery | None:
+    ) -> RecoveredEntry | None:
         before = entry_or_none(lambda: ledger.read(topic_partition))
         if before is not None and before.committed is not None:
             return None

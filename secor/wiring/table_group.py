@@ -32,7 +32,7 @@ from secor.tables.hudi import HudiEngine
 from secor.tables.lag import lag_of
 from secor.tables.observer import TableObserver
 from secor.tables.overview import TableOverview, look_at, require_table, tables_of_group
-from secor.tables.repair.settle import Settling
+from secor.tables.repair.settle import StateAcceptance
 from secor.tables.staging.staged_manifests import Staged, Staging
 from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
 from secor.wiring.first_contact import ask_once, catalog_server
@@ -239,9 +239,9 @@ class TableGroup:
         return {entry.intent.fingerprint for entry in entries if entry.intent is not None}
 
     @property
-    def settling(self) -> Settling:
+    def settling(self) -> StateAcceptance:
         """What a person's commands do."""
-        return Settling(self.committer, self.history, self.config.commit.branch)
+        return StateAcceptance(self.committer, self.history, self.config.commit.branch)
 
     def request(self) -> CommitRequest:
         """Begin a commit of a person's command."""

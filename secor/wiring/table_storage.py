@@ -79,13 +79,13 @@ def _cloud_of(config: Config, uri: str) -> Store:
 
 def _local(config: Config, uri: str) -> tuple[str, ObjectStore]:
     """Return a store in the warehouse's directory, or in the directory of the data files."""
-    from secor.adapters.local import LocalStore
+    from secor.adapters.local import DirectoryStore
 
     warehouse = config.catalog.properties.get("warehouse", "").rstrip("/")
     if config.table_format == "hudi":  # never its own .hoodie: that would look like a table
         warehouse = uri.partition("/.hoodie/")[0]
     above = uri.partition("/data/")[0] if "/data/" in uri else uri.rpartition("/")[0]
     place = warehouse if warehouse and uri.startswith(f"{warehouse}/") else above
-    store = LocalStore(Path(urlsplit(place).path))
+    store = DirectoryStore(Path(urlsplit(place).path))
     store.check()
     return f"{place}/", store

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from secor.config.load import load
-from secor.consume.partition_status import Pause, State, Status
+from secor.consume.partition_status import Pause, ReadingState, Status
 from secor.core.clock import SystemClock
 from secor.core.errors import DiskFull, LedgerLost, SecorError, Unavailable
 from secor.core.model import OffsetRange, TopicPartition
@@ -37,7 +37,7 @@ def status(clock: SystemClock, topic: str, partition: int, at: int) -> Status:
     now = clock.monotonic()
     return Status(
         topic_partition=TopicPartition(topic, partition),
-        state=State.READING,
+        state=ReadingState.READING,
         error=None,
         committed=at,
         next_offset=at + 48_211,
@@ -108,7 +108,7 @@ def show_everything(made: StatusServer) -> None:
     )
     stopped = replace(
         status(clock, "orders", 2, 0),
-        state=State.STOPPED,
+        state=ReadingState.STOPPED,
         error=lost,
         committed=None,
         next_offset=None,
@@ -117,7 +117,7 @@ def show_everything(made: StatusServer) -> None:
     )
     waiting = replace(
         status(clock, LONGEST, 12, 5),
-        state=State.WAITING,
+        state=ReadingState.WAITING,
         committed=None,
         next_offset=None,
         known_end=None,

@@ -17,7 +17,7 @@ from kafka.structs import OffsetAndMetadata
 
 from secor.adapters.kafka import KafkaSource
 from secor.core.model import TopicPartition
-from secor.core.ports import Assigned, Event, Failed, Fetched, Revoked
+from secor.core.ports import Assigned, Event, Fetched, ReadFailure, Revoked
 
 PATIENCE = 120.0
 """Seconds to wait for what must come; on an idle machine it takes one."""
@@ -138,7 +138,7 @@ class Receiver:
         self.begin = begin
         self.owned: set[TopicPartition] = set()
         self.events: list[Event] = []
-        self.failures: list[Failed] = []
+        self.failures: list[ReadFailure] = []
         self.values: dict[TopicPartition, list[bytes | None]] = defaultdict(list)
         self.offsets: dict[TopicPartition, list[int]] = defaultdict(list)
         self.reached: dict[TopicPartition, int] = {}
@@ -175,7 +175,7 @@ class Receiver:
             case Revoked(partitions):
                 assert partitions <= self.owned
                 self.owned -= partitions
-            case Failed():
+            case ReadFailure():
                 self.failures.append(event)
             case Fetched(topic_partition):
                 assert topic_partition in self.owned

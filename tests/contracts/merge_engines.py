@@ -15,7 +15,7 @@ import pytest
 from secor.core.errors import Unavailable
 from secor.tables.catalog import MAIN, Catalog, CommitResult, Outcome, Snapshot, Table, TableCommit
 from secor.tables.commit.group_record import SUMMARY_COMMIT, SUMMARY_GROUP, SUMMARY_PART
-from secor.tables.commit.merging import STAGED_AS, Merge, MergeEngine, StagingCatalog
+from secor.tables.commit.merging import STAGED_AS, BranchMerge, MergeEngine, StagingCatalog
 from secor.tables.staging.manifest import TableFiles
 
 TABLE = "db.flights"
@@ -78,7 +78,7 @@ def commit(
 
 def stage(world: EngineWorld, table: Table, name: str, files: TableFiles) -> Snapshot:
     """Let the engine stage a snapshot; return it."""
-    world.engine.stage(Merge(name, table, MAIN, (files,), {SUMMARY_COMMIT: name}))
+    world.engine.stage(BranchMerge(name, table, MAIN, (files,), {SUMMARY_COMMIT: name}))
     snapshots = world.catalog.load_table(TABLE).snapshots.values()
     [staged] = [it for it in snapshots if it.summary.get(STAGED_AS) == name]
     return staged
@@ -161,7 +161,7 @@ def a_table_that_is_gone_is_an_error_and_no_commit(world: EngineWorld) -> None:
     files = world.changes([2])
     world.drop()
     with pytest.raises(Unavailable):
-        world.engine.stage(Merge("gone", table, MAIN, (files,), {SUMMARY_COMMIT: "gone"}))
+        world.engine.stage(BranchMerge("gone", table, MAIN, (files,), {SUMMARY_COMMIT: "gone"}))
 
 
 CASES: tuple[Callable[[EngineWorld], None], ...] = (

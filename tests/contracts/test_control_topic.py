@@ -15,7 +15,7 @@ from kafka.errors import UnknownTopicOrPartitionError
 
 from secor.adapters.kafka import control_topic
 from secor.adapters.kafka.control_topic import ControlTopic
-from secor.tables.control import Event, Kind
+from secor.tables.control import ControlEvent, EventKind
 from tests.contracts.kafka_group import PATIENCE, Broker
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Ends:
         """Ask once; return the commits that the worker has heard of by then."""
         commit = f"c{self.asked}"
         self.asked += 1
-        self.coordinator.send(Event(Kind.START_COMMIT, GROUP, commit, 1, "coordinator"))
+        self.coordinator.send(ControlEvent(EventKind.START_COMMIT, GROUP, commit, 1, "coordinator"))
         time.sleep(0.1)
         return {event.commit for event in self.worker.receive()}
 

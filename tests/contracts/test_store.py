@@ -18,7 +18,7 @@ import crc32c
 import pytest
 
 from secor.adapters.clouds import CloudStore, azure_store, gcs_store
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.adapters.s3 import S3Store
 from secor.core.errors import AlreadyExists, NotFound, RestartPartition, Unavailable
 from secor.core.ports import ObjectStore
@@ -68,7 +68,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStor
     if request.param == "fake":
         yield FakeStore()
     elif request.param == "local":
-        yield LocalStore(tmp_path / "bucket")
+        yield DirectoryStore(tmp_path / "bucket")
     else:
         yield request.getfixturevalue(SERVERS[request.param])
 
@@ -185,7 +185,7 @@ def test_the_sha256_is_in_the_metadata_of_small_and_large_objects(
 ) -> None:
     stores: list[ObjectStore] = [
         *s3_at(sandbox.s3.endpoint_url, sha256=True),
-        LocalStore(tmp_path / "bucket", sha256=True),
+        DirectoryStore(tmp_path / "bucket", sha256=True),
     ]
     for hashing in stores:
         for size in (1, 3 * MIB, 7 * MIB):

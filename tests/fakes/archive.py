@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from crc32c import crc32c
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.core.errors import LeaseLost, LedgerCorrupt, Refused
 from secor.core.model import (
     SCHEMA,
@@ -103,8 +103,8 @@ class Shelf:
     scratch: int = 0
 
     @property
-    def store(self) -> LocalStore:
-        return LocalStore(self.directory)
+    def store(self) -> DirectoryStore:
+        return DirectoryStore(self.directory)
 
     def put(
         self,

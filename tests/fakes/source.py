@@ -9,7 +9,7 @@ from functools import partial
 
 from secor.core.errors import CorruptBatch, RestartPartition
 from secor.core.model import Chunk, LogRange, TopicPartition, Withheld, next_offset
-from secor.core.ports import Assigned, Event, Failed, Fetched, Revoked
+from secor.core.ports import Assigned, Event, Fetched, ReadFailure, Revoked
 from tests.fakes.format import chunk_of
 
 
@@ -170,7 +170,7 @@ class FakeSource:
             return
         if not log.start <= position <= log.end:
             del self.positions[key]
-            yield Failed(key, RestartPartition(f"{key}: offset {position} is out of range"))
+            yield ReadFailure(key, RestartPartition(f"{key}: offset {position} is out of range"))
         elif position in log.poisoned:
             del self.positions[key]
             yield Fetched(key, 1, partial(_broken, log, position))

@@ -22,7 +22,7 @@ from secor.tables.catalog import (
     Table,
     TableCommit,
 )
-from secor.tables.commit.merging import STAGED_AS, Merge, Merged, has_changes, merge_commit
+from secor.tables.commit.merging import STAGED_AS, BranchMerge, Merged, has_changes, merge_commit
 from secor.tables.staging.manifest import TableFiles
 
 Hook = Callable[[str, str], None]
@@ -166,7 +166,7 @@ class TableServer:
                     table.add((), {})
                 table.refs[branch] = table.refs[MAIN]
 
-    def stage(self, merge: Merge) -> None:
+    def stage(self, merge: BranchMerge) -> None:
         """Add a snapshot that is on no branch, as an engine does, on top of what is there now."""
         with self.lock:
             table = self.tables.get(merge.table.identifier)
@@ -251,7 +251,7 @@ class FakeCatalog:
     ) -> Table:
         raise NotImplementedError("no test of the coordinator changes a schema")
 
-    def stage(self, merge: Merge) -> Merged:
+    def stage(self, merge: BranchMerge) -> Merged:
         self.server.stage(merge)
         return Merged()
 

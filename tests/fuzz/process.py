@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from secor.adapters.iceberg.commits import IcebergCatalog
 from secor.adapters.iceberg.library import IcebergLibrary
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.batch.parse_trail import ParseTrail
 from secor.batch.plan import Plans, TopicPlan
 from secor.batch.workspace import Workspace
 from secor.commit.uploader import Uploader
 from secor.config.model import Config
-from secor.consume.backpressure import Limits
+from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import Consumer
 from secor.consume.positioning import Positioning
 from secor.consume.suspects import Suspects
@@ -67,7 +67,7 @@ class FuzzedProcess:
 
     def __post_init__(self) -> None:
         self.clock = FakeClock()
-        self.own = LocalStore(self.directory / "store")
+        self.own = DirectoryStore(self.directory / "store")
         self.store: ObjectStore = self.own
         self.server = LedgerServer()
 
@@ -173,7 +173,7 @@ class FuzzedProcess:
             ),
             executor=InlineExecutor(),
             workspace=self.workspace,
-            limits=Limits(AMPLE, AMPLE),
+            limits=BufferLimits(AMPLE, AMPLE),
             clock=self.clock,
             observer=observer,
         )

@@ -20,7 +20,7 @@ from kafka.admin import (
 )
 
 from secor.sandbox import Sandbox
-from secor.sandbox.state import SERVICES, TICK, Plan, free_port, new_plan, save_plan
+from secor.sandbox.state import SERVICES, TICK, SandboxPlan, free_port, new_plan, save_plan
 from tests.certificates import PASSWORD, Authority
 
 USER, HUSH = "secor", "geheim, = und \u00fc"
@@ -95,13 +95,13 @@ def start(folder: Path) -> Secured:
     )
 
 
-def _texts(plan: Plan) -> Plan:
+def _texts(plan: SandboxPlan) -> SandboxPlan:
     """Make paths texts: the plan is kept as JSON."""
     s3 = {key: str(value) for key, value in plan.s3_settings.items()}
     return replace(plan, s3_settings=s3)
 
 
-def _broker(plan: Plan, sasl: int, mutual: int, server: Path, ca: Path) -> dict[str, object]:
+def _broker(plan: SandboxPlan, sasl: int, mutual: int, server: Path, ca: Path) -> dict[str, object]:
     plain, controller = plan.ports["kafka"], plan.ports["kafka_controller"]
     listeners = {
         "PLAINTEXT": f"127.0.0.1:{plain}",

@@ -9,7 +9,7 @@ import pytest
 
 from secor.adapters.s3 import S3Store
 from secor.archive.backfill.existing_objects import present_keys
-from secor.archive.backfill.publishing import Publisher
+from secor.archive.backfill.publishing import BackfillPublisher
 from secor.archive.backfill.running import run_batch
 from secor.archive.backfill.verifying import summary_of, verify_batch
 from secor.sandbox import Sandbox
@@ -50,7 +50,7 @@ def test_a_backfill_in_a_bucket_is_published_and_rolled_back(
     for batch in [*plan.batches, *plan.batches]:
         run_batch(job, batch)
     assert summary_of(verify_batch(job, batch) for batch in plan.batches).right
-    publisher = Publisher(
+    publisher = BackfillPublisher(
         plan, store, world.workspace, present=lambda: present_keys(job.archive, plan)
     )
     publisher.record_verified()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from secor.adapters.kafka.cluster_admin import AccessRule
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.archive.cluster_journal import ClusterJournal, Item
 from secor.archive.kept_topics import KeptTopic, KeptTopics
 from secor.core.clock import SystemClock
@@ -77,7 +77,7 @@ def fill(bucket: Path) -> None:
     shelf = Shelf(bucket, make_format("sequencefile"), prefix="backup")
     place = TopicPartition("orders", 0)
     shelf.put(messages(range(1000)), OffsetRange(0, 1000), topic_partition=place)
-    store, now = LocalStore(bucket), SystemClock().now()
+    store, now = DirectoryStore(bucket), SystemClock().now()
     settings = {"cleanup.policy": "compact"}
     topic = KeptTopic("orders", "id", 2, 1, settings)
     KeptTopics(store, "backup/orders").keep(topic, "2026-11-21T10:00:00Z")

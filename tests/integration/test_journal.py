@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from secor.service.journal import Journal, entry, is_journal
+from secor.service.journal import JournaldConnection, entry, is_journal
 from secor.service.logs import configure
 
 Fields = dict[str, str]
@@ -72,13 +72,15 @@ def journald(tmp_path: Path) -> Iterator[Journald]:
 
 
 @pytest.fixture
-def journal(journald: Journald) -> Iterator[Journal]:
-    made = Journal(journald.path)
+def journal(journald: Journald) -> Iterator[JournaldConnection]:
+    made = JournaldConnection(journald.path)
     yield made
     made.close()
 
 
-def test_an_event_has_its_fields_in_the_journal(journald: Journald, journal: Journal) -> None:
+def test_an_event_has_its_fields_in_the_journal(
+    journald: Journald, journal: JournaldConnection
+) -> None:
     stream = io.StringIO()
     configure("info", "auto", stream, journal)
     log = structlog.get_logger("secor.partition")
@@ -99,7 +101,9 @@ def test_an_event_has_its_fields_in_the_journal(journald: Journald, journal: Jou
     assert stream.getvalue() == ""
 
 
-def test_libraries_and_exceptions_come_the_same_way(journald: Journald, journal: Journal) -> None:
+def test_libraries_and_exceptions_come_the_same_way(
+    journald: Journald, journal: JournaldConnection
+) -> None:
     configure("info", "auto", io.StringIO(), journal)
     logging.getLogger("kazoo").warning("lost")
     heard = journald.receive()
@@ -116,7 +120,7 @@ def test_libraries_and_exceptions_come_the_same_way(journald: Journald, journal:
 
 
 def test_an_entry_too_large_for_a_datagram_goes_as_a_sealed_file(
-    journald: Journald, journal: Journal
+    journald: Journald, journal: JournaldConnection
 ) -> None:
     configure("info", "auto", io.StringIO(), journal)
     long = "x" * (8 << 20)
@@ -127,7 +131,7 @@ def test_an_entry_too_large_for_a_datagram_goes_as_a_sealed_file(
 
 def test_what_the_journal_does_not_take_is_a_line_of_its_stream(tmp_path: Path) -> None:
     stream = io.StringIO()
-    journal = Journal(str(tmp_path / "absent"))
+    journal = JournaldConnection(str(tmp_path / "absent"))
     configure("info", "auto", stream, journal)
     structlog.get_logger("secor").info("said", topic="clicks")
     journal.close()

@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 )
 
 from secor.adapters.kafka.cluster_admin import Quota, read_quotas, set_quotas
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.config.load import load
 from secor.core.clock import SystemClock
 from secor.core.model import OffsetRange, TopicPartition
@@ -176,7 +176,7 @@ prefix = "backup"
 directory = "{folder}/files"
 """
     )
-    config, store, clock = load(path, {}), LocalStore(bucket), SystemClock()
+    config, store, clock = load(path, {}), DirectoryStore(bucket), SystemClock()
     keep_topics(config, store, {})
     board = KeptClusterBoard(Metrics(), clock)
     looker = ClusterLooker(config, store, board, clock)

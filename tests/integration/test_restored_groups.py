@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as ClientPartition
 from kafka.admin import NewTopic
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.config.load import load
 from secor.core.clock import SystemClock
 from secor.core.model import OffsetRange, TopicPartition
@@ -95,7 +95,7 @@ def keep(sandbox: Sandbox, folder: Path, bucket: Path) -> None:
             "store.local": {"directory": str(bucket)},
         },
     )
-    config, store, clock = load(path, {}), LocalStore(bucket), SystemClock()
+    config, store, clock = load(path, {}), DirectoryStore(bucket), SystemClock()
     keep_topics(config, store, {})
     board = KeptClusterBoard(Metrics(), clock)
     looker = ClusterLooker(config, store, board, clock)

@@ -22,8 +22,8 @@ from secor.parsing.layout import Layout
 from secor.parsing.pipeline import Pipeline, Step, stream_of
 from secor.parsing.placement import ByLayout
 from secor.parsing.timestamps import TimeReader
-from secor.parsing.transforms import Filter, Route
-from secor.schema.growth import Growth, Propose
+from secor.parsing.transforms import Filter, RouteTransform
+from secor.schema.growth import GrowthFinder, Propose
 from tests.fakes.format import PlainFormat
 from tests.simulation.encodings import Encoding, encoded, fields_of, settings_of
 from tests.simulation.log import Message
@@ -117,7 +117,7 @@ class Rules:
         """Return the real one; ``schema`` is the version that rows must fit."""
         steps: list[Step] = [Filter("kind", (self.dropped,), negated=True)]
         if self.targets:
-            steps.append(Route(self.targets, "to"))
+            steps.append(RouteTransform(self.targets, "to"))
         name, _, pattern = self.day.partition("=")
         layout = Layout(f"{name}={{time:{pattern}}}")
         decoder = make_decoder(self.encoding, **settings_of(self.encoding))
@@ -125,7 +125,7 @@ class Rules:
         if schema is None:
             return Pipeline(decoder, steps, placement)
         rows = schema.rows
-        growth = Growth(rows, propose) if propose is not None else None
+        growth = GrowthFinder(rows, propose) if propose is not None else None
         return Pipeline(decoder, steps, placement, typed=True, schema=rows, growth=growth)
 
     def streams(self, prefix: str, topic: str, log_format: LogFormat) -> dict[str, OutputStream]:

@@ -13,7 +13,7 @@ from secor.archive.kept_schemas import GrowingPlans, KeptSchema, KeptSchemas
 from secor.batch.plan import Plans, TopicPlan
 from secor.batch.policy import Policy
 from secor.commit.uploader import Uploader
-from secor.consume.backpressure import Limits
+from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import Consumer
 from secor.consume.positioning import Positioning
 from secor.core.model import Chunk, Part, TopicPartition
@@ -202,7 +202,7 @@ class Process(Host):
             ),
             executor=SimulatedExecutor(self._hub, self),
             workspace=self.workspace,
-            limits=self._world.scene.limits or Limits(memory=1 << 20, local=1 << 20),
+            limits=self._world.scene.limits or BufferLimits(memory=1 << 20, local=1 << 20),
             clock=self.clock,
             observer=self.observer,
             round_seconds=self._world.scene.round_seconds,

@@ -9,7 +9,7 @@ from functools import partial
 from secor.adapters.kafka.log_ranges import LIFETIME
 from secor.core.errors import RestartPartition
 from secor.core.model import Chunk, LogRange, TopicPartition, Withheld
-from secor.core.ports import Assigned, Event, Failed, Fetched, Revoked
+from secor.core.ports import Assigned, Event, Fetched, ReadFailure, Revoked
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.source import epoch_end
 from tests.simulation.group import Group, Member
@@ -90,7 +90,7 @@ class SimulatedSource:
         self._ahead.discard(key)
         if not log.start <= position <= log.end:
             del self._positions[key]
-            return Failed(key, RestartPartition(f"{key}: offset {position} is out of range"))
+            return ReadFailure(key, RestartPartition(f"{key}: offset {position} is out of range"))
         if position in log.poisoned:
             del self._positions[key]
             return Fetched(key, 1, partial(self._read_damaged, key, position))

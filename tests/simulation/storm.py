@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from secor.batch.policy import Age, Policy
-from secor.consume.backpressure import Limits
+from secor.consume.backpressure import BufferLimits
 from secor.formats import make_format
 from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.format import PlainFormat
@@ -68,7 +68,7 @@ def draw_scene(rng: random.Random, *, parsed: bool) -> Scene:
         release_wait=waits,
         reshaping=reshaping,
         changing=changing,
-        limits=rng.choice((None, None, Limits(memory=120, local=400))),
+        limits=rng.choice((None, None, BufferLimits(memory=120, local=400))),
         parsed=parsed,
     )
 

@@ -21,16 +21,16 @@ from secor.tables.commit.commit_history import CommitHistory
 from secor.tables.commit.commit_result import CommitRequest
 from secor.tables.commit.cycle_commit import CycleCommit
 from secor.tables.commit.group_record import GroupRecord, Lineage, lineage
-from secor.tables.commit.merging import Merge, Merged
+from secor.tables.commit.merging import BranchMerge, Merged
 from secor.tables.commit.refused_files import FileState, RefusedFile
 from secor.tables.commit.selection import EVERY_OPERATION
 from secor.tables.commit.table_commit import TableCommitter
-from secor.tables.control import Answer, Event, Kind
+from secor.tables.control import ControlEvent, EventKind, PartitionAnswer
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
 from secor.tables.repair.lost_entries import ProofReader, quarantined_after
 from secor.tables.repair.set_aside import FileDecisions, find_staged_file
-from secor.tables.repair.settle import Settling
+from secor.tables.repair.settle import StateAcceptance
 from secor.tables.staging.file_messages import StagedFile
 from secor.tables.staging.manifest import DataFile, Manifest, ReplayOf, TableFiles
 from secor.tables.staging.staged_manifests import Staging
@@ -105,9 +105,9 @@ class Channel:
     def __init__(self, rng: random.Random, loss: float) -> None:
         self.rng = rng
         self.loss = loss
-        self.readers: dict[str, list[Event]] = {}
+        self.readers: dict[str, list[ControlEvent]] = {}
 
-    def send(self, event: Event) -> None:
+    def send(self, event: ControlEvent) -> None:
         for queue in self.readers.values():
             if self.rng.random() < self.loss / 3:
                 queue.append(self._forged(event))
@@ -116,11 +116,11 @@ class Channel:
             for _ in range(2 if self.rng.random() < self.loss else 1):
                 queue.insert(self.rng.randint(0, len(queue)), event)
 
-    def _forged(self, event: Event) -> Event:
-        answers = tuple(Answer(key, 10**9, 10**15) for key in (*PARTITIONS, ADDED, QUIET))
+    def _forged(self, event: ControlEvent) -> ControlEvent:
+        answers = tuple(PartitionAnswer(key, 10**9, 10**15) for key in (*PARTITIONS, ADDED, QUIET))
         return replace(
             event,
-            kind=self.rng.choice(list(Kind)),
+            kind=self.rng.choice(list(EventKind)),
             commit=self.rng.choice((event.commit, "forged")),
             epoch=self.rng.choice((0, event.epoch, 1 << 60)),
             sender="somebody",
@@ -128,7 +128,7 @@ class Channel:
             manifest="no/such/manifest.json",
         )
 
-    def receive(self, reader: str) -> list[Event]:
+    def receive(self, reader: str) -> list[ControlEvent]:
         arrived, self.readers[reader] = self.readers.get(reader, []), []
         return arrived
 
@@ -140,10 +140,10 @@ class Reader:
     world: TableWorld
     name: str
 
-    def send(self, event: Event) -> None:
+    def send(self, event: ControlEvent) -> None:
         self.world.channel.send(event)
 
-    def receive(self) -> Sequence[Event]:
+    def receive(self) -> Sequence[ControlEvent]:
         return self.world.channel.receive(self.name)
 
     def close(self) -> None:
@@ -248,13 +248,17 @@ class TableWorld:
             entry = self.ledger.entries[topic_partition]
             if entry.committed is not None and entry.committed < self.end:
                 self._stage(host, topic_partition, entry, entry.committed)
-            asked = [it for it in self.channel.receive(host.name) if it.kind is Kind.START_COMMIT]
+            asked = [
+                it for it in self.channel.receive(host.name) if it.kind is EventKind.START_COMMIT
+            ]
             if asked:
                 reached = self.ledger.entries[topic_partition].committed or 0
-                answer = Answer(topic_partition, reached)
+                answer = PartitionAnswer(topic_partition, reached)
                 commit, epoch = asked[-1].commit, asked[-1].epoch
                 self.channel.send(
-                    Event(Kind.DATA_COMPLETE, GROUP, commit, epoch, host.name, (answer,))
+                    ControlEvent(
+                        EventKind.DATA_COMPLETE, GROUP, commit, epoch, host.name, (answer,)
+                    )
                 )
             self.hub.sleep(self.rng.choice((0.1, 1.0, 6.0)))
 
@@ -653,11 +657,11 @@ class TableWorld:
 
         self.hub.spawn(host, host.name, run)
 
-    def _settling(self) -> Settling:
+    def _settling(self) -> StateAcceptance:
         host = Host("person")
         store = FakeStore(now=lambda: self.hub.now, objects=self.store.objects)
         committer = self._committer(host, store)
-        return Settling(committer, CommitHistory(store, PREFIX), "main")
+        return StateAcceptance(committer, CommitHistory(store, PREFIX), "main")
 
     def _request(self) -> CommitRequest:
         return CommitRequest(f"commit-{next(self.names)}", 0)
@@ -855,7 +859,7 @@ class CatalogOf(FakeCatalog):
         self.world.call(self.host, "load", "after")
         return table
 
-    def stage(self, merge: Merge) -> Merged:
+    def stage(self, merge: BranchMerge) -> Merged:
         self.world.call(self.host, "stage", "before")
         merged = super().stage(merge)
         self.world.call(self.host, "stage", "after")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from secor.batch.policy import Policy
-from secor.consume.backpressure import Limits
-from secor.consume.partition_status import State
+from secor.consume.backpressure import BufferLimits
+from secor.consume.partition_status import ReadingState
 from secor.core.errors import (
     LedgerEdited,
     LedgerLost,
@@ -69,7 +69,7 @@ def stored(world: World, partition: int = 0) -> list[int]:
     return sorted(offset for owner, offset in world.watch.holder if owner == key)
 
 
-def state(process: Process) -> tuple[State, type[Exception] | None]:
+def state(process: Process) -> tuple[ReadingState, type[Exception] | None]:
     (status,) = process.consumer.status()
     return status.state, None if status.error is None else type(status.error)
 
@@ -292,7 +292,7 @@ def test_14_a_topic_made_again_stops_and_nothing_is_overwritten(scene: Scene) ->
         world.log().append(20)
         second = world.start(SETUP)
         world.run(300.0)
-        assert state(second) == (State.STOPPED, TopicRecreated)
+        assert state(second) == (ReadingState.STOPPED, TopicRecreated)
         assert world.watch.objects == objects
 
 
@@ -305,7 +305,7 @@ def test_14_a_log_that_lost_its_tail_below_committed_stops(scene: Scene) -> None
         world.log().truncate(5)
         second = world.start(SETUP)
         world.run(100.0)
-        assert state(second) == (State.STOPPED, TopicRecreated)
+        assert state(second) == (ReadingState.STOPPED, TopicRecreated)
 
 
 def test_14_a_log_that_was_cut_below_committed_and_grew_beyond_it_stops(scene: Scene) -> None:
@@ -318,7 +318,7 @@ def test_14_a_log_that_was_cut_below_committed_and_grew_beyond_it_stops(scene: S
         world.log().append(10)
         second = world.start(SETUP)
         world.run(100.0)
-        assert state(second) == (State.STOPPED, LogDiverged)
+        assert state(second) == (ReadingState.STOPPED, LogDiverged)
         (status,) = second.consumer.status()
         assert "from 5 on" in str(status.error)
         assert "committed is 8" in str(status.error)
@@ -381,7 +381,7 @@ def test_17_a_corrupt_batch_stops_after_what_came_before_until_it_is_mended(
         world.log().poisoned.add(6)
         process = world.start(SETUP)
         world.run(100.0)
-        assert state(process)[0] is State.STOPPED
+        assert state(process)[0] is ReadingState.STOPPED
         assert stored(world) == list(range(6))
         world.log().poisoned.clear()
         world.settle()
@@ -395,7 +395,7 @@ def test_21_another_group_s_object_under_our_name_stops_and_stays(scene: Scene) 
         world.plant("backup/clicks/part=odd/1_0_00000000000000000000.plain")
         world.log().append(4)
         world.run(100.0)
-        assert state(process) == (State.STOPPED, ObjectConflict)
+        assert state(process) == (ReadingState.STOPPED, ObjectConflict)
         assert world.ledger.entry(KEY).committed == 0
 
 
@@ -430,7 +430,7 @@ def test_25_many_partitions_with_many_output_partitions_are_sealed_early(scene: 
         at = MIDDAY + (number * 17 % 31) * DAY
         return json.dumps({"id": f"{key}#{number}", "kind": "sale", "at": at}).encode()
 
-    many = replace(scene, partitions=6, parsed=True, limits=Limits(memory=6000, local=12_000))
+    many = replace(scene, partitions=6, parsed=True, limits=BufferLimits(memory=6000, local=12_000))
     with alone(many) as world:
         for partition in range(many.partitions):
             world.log(partition).message = on_its_own_day
@@ -516,5 +516,5 @@ def test_a_lost_ledger_stops_and_stores_nothing_again(scene: Scene) -> None:
         world.ledger.drop(KEY)
         second = world.start(SETUP)
         world.run(300.0)
-        assert state(second) == (State.STOPPED, LedgerLost)
+        assert state(second) == (ReadingState.STOPPED, LedgerLost)
         assert world.ledger.entry(KEY).committed is None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from secor.consume.backpressure import Limits
+from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import ROUND
 from secor.core.model import Intent, TopicPartition
 from secor.core.ports import LogFormat
@@ -55,7 +55,7 @@ class Scene:
     release_wait: float = 0.0
     reshaping: bool = False
     changing: bool = False
-    limits: Limits | None = None
+    limits: BufferLimits | None = None
     poll: float = 1.0
     round_seconds: float = ROUND
     restart_after: float | None = None

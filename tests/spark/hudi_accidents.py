@@ -24,7 +24,7 @@ from secor.tables.commit.commit_history import CommitHistory
 from secor.tables.commit.commit_result import CommitRequest, Result
 from secor.tables.commit.merging import Merged
 from secor.tables.hudi import BACKUPS, Guard, HudiWrite, write_options
-from secor.tables.repair.settle import Settling
+from secor.tables.repair.settle import StateAcceptance
 from secor.wiring.hudi import hudi_settings_of
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def restored(world: World) -> None:
     assert isinstance(stopped.error, TableStopped), stopped
     assert stopped.error.reason == "rolled_back"
     history = CommitHistory(world.own, "table")
-    settling = Settling(world.committer(), history, "main")
+    settling = StateAcceptance(world.committer(), history, "main")
     settling.replay(NEWEST, CommitRequest("replayed", 2), dry_run=False)
     assert row(world, 12) == "f"
     assert results(world, NEWEST) == [Result.NOTHING]

@@ -15,13 +15,13 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.archive.backfill.model import PlannedBatch, encode, read_plan
 from secor.archive.backfill.verifying import summary_of
 from secor.cli.backfill import command
 from secor.core.errors import ConfigurationError, CorruptFile, Unavailable
 from secor.spark import backfill, read_archive
-from secor.wiring.backfill import Setting, check, stage
+from secor.wiring.backfill import ExecutorSettings, check, stage
 from tests.unit.archive.backfill_world import TOPIC, World, sealed_batches
 
 pytestmark = [
@@ -77,9 +77,11 @@ class Scene:
         self.partition.write_text(PARTITION.format(bucket=bucket))
         self.plan_file = self.directory / "plan.json"
 
-    def setting(self) -> Setting:
+    def setting(self) -> ExecutorSettings:
         plan = read_plan(self.plan_file)
-        return Setting.of(self.world.backup, self.world.mended, plan, self.directory / "tasks")
+        return ExecutorSettings.of(
+            self.world.backup, self.world.mended, plan, self.directory / "tasks"
+        )
 
     def staged(self) -> dict[str, bytes]:
         store, head = self.world.store, f"partition/_backfill/{read_plan(self.plan_file).id}/"
@@ -101,7 +103,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
-    world = World.made(LocalStore(tmp_path / "bucket"), tmp_path, format="sequencefile")
+    world = World.made(DirectoryStore(tmp_path / "bucket"), tmp_path, format="sequencefile")
     made = Scene(world, tmp_path)
     made.plan_file.write_bytes(encode(world.plan()))
     yield made

@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.archive.backfill.model import PlannedBatch, encode
-from secor.archive.backfill.paths import Places
+from secor.archive.backfill.paths import BackfillPaths
 from secor.archive.backfill.verifying import summary_of, verify_batch
 from secor.core.model import OffsetRange
 from secor.formats import make_format
@@ -78,7 +78,7 @@ class Scene:
         self.cluster, self.directory, self.gate = cluster, tmp_path, tmp_path / "gate"
         self.gate.mkdir()
         bucket = tmp_path / "bucket"
-        made = World.made(LocalStore(bucket), tmp_path, format="sequencefile")
+        made = World.made(DirectoryStore(bucket), tmp_path, format="sequencefile")
         plugin = {"plugin": f"{Gate.__module__}:Gate"}
         parser = {**plugin, "plugin_settings": {"directory": str(self.gate)}}
         mended = config(bucket, "partition", parser, format="sequencefile")
@@ -114,7 +114,7 @@ class Scene:
 
     def receipts(self) -> dict[str, int]:
         """The batches that are done, and when each was."""
-        places = Places.of(self.plan.head)
+        places = BackfillPaths.of(self.plan.head)
         paths = {
             batch.name: self.directory / "bucket" / places.receipt(batch)
             for batch in self.plan.batches
@@ -122,7 +122,7 @@ class Scene:
         return {name: path.stat().st_mtime_ns for name, path in paths.items() if path.exists()}
 
     def staged(self) -> dict[str, bytes]:
-        head = Places.of(self.plan.head).staging()[0]
+        head = BackfillPaths.of(self.plan.head).staging()[0]
         found = {}
         for one in self.world.store.list(head):
             if "/_receipts/" not in one.key and "/_journal/" not in one.key:
@@ -187,7 +187,7 @@ def test_a_backfill_survives_its_driver_its_executors_and_doubled_tasks(scene: S
 
 
 def exit_codes_are_passed_on(scene: Scene) -> None:
-    key = Places.of(scene.plan.head).staged(max(scene.staged()))
+    key = BackfillPaths.of(scene.plan.head).staged(max(scene.staged()))
     staged = scene.directory / "bucket" / key
     staged.write_bytes(staged.read_bytes()[:-1])
     code, printed = scene.start("verify", scene.files).ended()

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from secor.adapters.iceberg.merges import MergingCatalog
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.core.errors import ConfigurationError, TableUnusable
 from secor.spark.merge_engine import SparkMergeEngine
 from secor.spark.startup import require_class
@@ -66,7 +66,7 @@ class World(WorkerWorld):
     def begin(self, spark: SparkSession) -> None:
         own = self.directory / "own"
         own.mkdir()
-        self.own = LocalStore(own)  # type: ignore[assignment]
+        self.own = DirectoryStore(own)  # type: ignore[assignment]
         self.store = store_of_tables(self.config, self.own)
         known = spark_catalog(
             "secor",
@@ -79,7 +79,7 @@ class World(WorkerWorld):
         settings = {key: it for key, it in known.settings.items() if "catalog" in key}
         application: Any = Application(spark, settings)
         self.engine = SparkMergeEngine(
-            lambda: application, partial(LocalStore, own), catalog="secor", log_place="nowhere"
+            lambda: application, partial(DirectoryStore, own), catalog="secor", log_place="nowhere"
         )
         self.merging = MergingCatalog(self.catalog, self.engine, self.engine)
         self.commits = 0

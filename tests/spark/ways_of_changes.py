@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.core.errors import Unavailable
 from secor.spark import staged_frame
 from secor.spark.hudi_engine import spark_columns
@@ -65,7 +65,7 @@ def compare_ways(session: SparkSession, directory: Path) -> None:
 
     In the end one of the files is gone.
     """
-    store = LocalStore(directory)
+    store = DirectoryStore(directory)
     staged_files = tuple(_write(store, directory, number) for number in range(FILES))
     files = (TableFiles("db.t", "uuid", 0, 0, "changes", staged_files, (1, 2)),)
     table: Any = mock.Mock(schema=COLUMNS, identifier="db.t")
@@ -73,7 +73,7 @@ def compare_ways(session: SparkSession, directory: Path) -> None:
     for order in (None, "rank"):
         results = {}
         for name, limits, tasks in WAYS:
-            reader = StagedReader(partial(LocalStore, directory))
+            reader = StagedReader(partial(DirectoryStore, directory))
             reader.most_row_bytes, reader.most_key_bytes = limits
             staged = ChangesToMerge(table, files, key, columns, order)
             with _read_by_tasks(tasks), reader.last(session, staged) as last:
@@ -94,14 +94,14 @@ def compare_ways(session: SparkSession, directory: Path) -> None:
     (directory / staged_files[-1].path).unlink()
     lost = ChangesToMerge(table, files, key, columns)
     with pytest.raises(Unavailable, match=r"table db\.t: .*, which was staged"):
-        with StagedReader(partial(LocalStore, directory)).last(session, lost):
+        with StagedReader(partial(DirectoryStore, directory)).last(session, lost):
             raise AssertionError("it was read")
 
 
 def check_that_many_are_in_no_plan(session: SparkSession, directory: Path) -> None:
     """Spark compares and copies a query's plan many times, with all rows that stand in it."""
     columns = pa.schema([_field(1, "id", pa.int64()), _field(2, "text", pa.string())])
-    store, key = LocalStore(directory), ["id"]
+    store, key = DirectoryStore(directory), ["id"]
     table: Any = mock.Mock(schema=columns, identifier="db.t")
     for count, in_plan in ((100, True), (20_000, False)):
         row = pa.StructArray.from_arrays(
@@ -141,7 +141,7 @@ def _read_by_tasks(by_tasks: bool) -> Iterator[None]:
         yield
 
 
-def _write(store: LocalStore, directory: Path, number: int) -> DataFile:
+def _write(store: DirectoryStore, directory: Path, number: int) -> DataFile:
     """Stage changes in any order, of few keys in few topic partitions, with ties of all kinds."""
     rng = np.random.default_rng(number)
     count = CHANGES // FILES

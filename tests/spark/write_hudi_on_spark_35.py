@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from secor.adapters.hudi.catalog import HudiCatalog
 from secor.adapters.hudi.timeline import TimelineReader
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.core.errors import Refused, Unavailable
 from secor.core.model import TopicPartition
 from secor.core.small_objects import put_bytes
@@ -76,7 +76,7 @@ class World(WorkerWorld):
 
     def begin(self, spark: SparkSession) -> None:
         self.spark = spark
-        self.own = LocalStore(self.directory)  # type: ignore[assignment]
+        self.own = DirectoryStore(self.directory)  # type: ignore[assignment]
         self.store = stores_of_tasks(self.config)()
         self.catalog = open_hudi_tables(self.config)
         self.plans = self.new_plans()

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.batch.batch import Batch
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
@@ -78,7 +78,7 @@ def store(
     config: Config, bucket: Path, directory: Path, *, partitions: int, messages: int
 ) -> Stored:
     """Put ``messages`` of about 200 bytes; ``directory`` is for files in the making."""
-    files = LocalStore(bucket)
+    files = DirectoryStore(bucket)
     plan = plan_for(config, TOPIC)
     workspace = Workspace(directory, config.group.name)
     stored = Stored(bucket, config, partitions, messages, 0)
@@ -103,7 +103,7 @@ def _blocks(messages: int) -> Sequence[pa.Array]:
 
 
 def _put(
-    files: LocalStore,
+    files: DirectoryStore,
     plan: TopicPlan,
     workspace: Workspace,
     where: TopicPartition,

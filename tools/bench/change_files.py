@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.core.model import TopicPartition
 from secor.core.small_objects import put_bytes
 from secor.tables.catalog import FIELD_ID, Table
@@ -42,7 +42,7 @@ class ChangeFiles:
     def __init__(self, folder: Path, seed: int = 1) -> None:
         self._folder = folder
         self._rng = np.random.default_rng(seed)
-        self._store = LocalStore(folder)
+        self._store = DirectoryStore(folder)
         self._end = 0
 
     def plain(self, number: int) -> Path:
@@ -102,7 +102,7 @@ class ChangeFiles:
 
     def _manifest(
         self, table: Table, file: DataFile, partition: int, start: int
-    ) -> tuple[LocalStore, str, bytes]:
+    ) -> tuple[DirectoryStore, str, bytes]:
         key_ids = tuple(int(table.schema.field(name).metadata[FIELD_ID]) for name in table.key)
         files = TableFiles(
             table=table.identifier,

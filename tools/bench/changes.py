@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.cli.table_spark import merging
 from secor.config.load import validate
 from secor.config.model import Config
@@ -119,7 +119,7 @@ class Tables:
         self._table = catalog.create_table(
             OURS, NewTable(COLUMNS, (), DEFAULT_PROPERTIES, key=("id",))
         )
-        store = LocalStore(folder)
+        store = DirectoryStore(folder)
         self._staging = Staging(store, PREFIX, GROUP)
         self._committer = TableCommitter(
             catalog,

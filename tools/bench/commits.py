@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from secor.adapters.iceberg.catalog import open_catalog
 from secor.adapters.iceberg.commits import IcebergCatalog
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.core.clock import SystemClock
 from secor.core.errors import SecorError
 from secor.core.model import Entry, TopicPartition
@@ -147,7 +147,7 @@ class _World:
         self.catalog = IcebergCatalog(open_catalog("bench", properties))
         store = folder / "store"
         store.mkdir()
-        self._store = LocalStore(store)
+        self._store = DirectoryStore(store)
         self._ledger = _Ledger()
         self._observer = _Observer()
         self._tables: list[Table] = []

@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from secor.core.errors import Unavailable
 from secor.core.model import Chunk, TopicPartition
-from secor.core.ports import Assigned, Failed, Fetched, LogFormat, MessageSource, ObjectStore
+from secor.core.ports import Assigned, Fetched, LogFormat, MessageSource, ObjectStore, ReadFailure
 from secor.formats import make_format
 from secor.wire import decode_chunks, walk_batches
 from tools.bench.fill import encode_batch, values
@@ -140,7 +140,7 @@ def _fetch(source: MessageSource, size: int) -> Sequence[Fetched]:
                         source.start(topic_partition, 0)
                 case Fetched():
                     batches.append(event)
-                case Failed(error=error):
+                case ReadFailure(error=error):
                     raise error
                 case _:
                     pass

@@ -189,21 +189,21 @@ def _parse_again(
     local: Path,
 ) -> int:
     """Plan and run; return the messages that were read."""
-    from secor.adapters.local import LocalStore
+    from secor.adapters.local import DirectoryStore
     from secor.archive.backfill.plan_request import Wanted
-    from secor.archive.backfill.planning import Planner
+    from secor.archive.backfill.planning import BackfillPlanner
     from secor.core.model import OffsetRange
     from secor.spark import backfill
     from secor.wiring.archives import archive_of
-    from secor.wiring.backfill import Setting, stage
+    from secor.wiring.backfill import ExecutorSettings, stage
     from secor.wiring.plans import plan_for
 
     target = group(name, bucket, output, PARSER)
-    files = LocalStore(bucket)
+    files = DirectoryStore(bucket)
     ranges = {
         number: [OffsetRange(0, backup.messages_of(number))] for number in range(backup.partitions)
     }
-    planner = Planner(
+    planner = BackfillPlanner(
         topic=TOPIC,
         backup=archive_of(backup.config, TOPIC, files),
         archive=archive_of(target, TOPIC, files),
@@ -211,6 +211,6 @@ def _parse_again(
         committed=backup.messages_of,
     )
     plan = planner.plan(Wanted(offsets=ranges))
-    setting = Setting.of(backup.config, target, plan, local)
+    setting = ExecutorSettings.of(backup.config, target, plan, local)
     receipts = backfill.run(spark, partial(stage, setting), plan.batches)
     return sum(receipt.read for receipt in receipts)

@@ -24,7 +24,7 @@ LONGEST_BACKOFF = 20.0
 """Most seconds between two attempts of a request."""
 
 
-class Connection(TypedDict, total=False):
+class ClientOptions(TypedDict, total=False):
     """How to reach the server; times in seconds.  ``max_attempts`` counts the first one."""
 
     max_attempts: int
@@ -44,7 +44,7 @@ def gcs_store(
     endpoint_url: str | None = None,
     storage_class: str | None = None,
     sha256: bool = False,
-    **connection: Unpack[Connection],
+    **connection: Unpack[ClientOptions],
 ) -> CloudStore:
     """Return a bucket of Google Cloud Storage, which is not looked at yet.
 
@@ -77,7 +77,7 @@ def azure_store(
     endpoint_url: str | None = None,
     storage_class: str | None = None,
     sha256: bool = False,
-    **connection: Unpack[Connection],
+    **connection: Unpack[ClientOptions],
 ) -> CloudStore:
     """Return a container of Azure Blob Storage, which is not looked at yet.
 
@@ -113,7 +113,7 @@ def _connect(
     settings: dict[str, str | None],
     provider: Provider,
     endpoint_url: str | None,
-    connection: Connection,
+    connection: ClientOptions,
 ) -> Any:
     """Return obstore's client; nothing is sent yet.  Raises ``ConfigurationError``."""
     authorities = connection.get("ca_bundle")

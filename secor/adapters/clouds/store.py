@@ -38,7 +38,7 @@ Fetch = Callable[[int, int], "tuple[Buffer, int, str | None]"]
 """Gives the bytes from a start to an end, fewer at the object's end, its size and its ETag."""
 
 
-class ObjectReader(RangedObject):
+class CloudObjectReader(RangedObject):
     """An object as a raw, seekable file; one thread at a time.
 
     The first window after a seek has 256 KiB, each next one twice as much, to 8 MiB, so that
@@ -196,7 +196,7 @@ class CloudStore:
                         raise
             return b"", 0, None  # an empty object has no first byte
 
-        raw = ObjectReader(fetch, self._name(key))
+        raw = CloudObjectReader(fetch, self._name(key))
         file = io.BufferedReader(raw, buffer_size=128 << 10)
         if raw.size > FIRST_WINDOW:
             return file

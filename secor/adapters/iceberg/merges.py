@@ -28,14 +28,14 @@ from secor.tables.catalog import (
     TableCommit,
     require_format,
 )
-from secor.tables.commit.merging import MergeEngine, Publisher, has_changes, merge_commit
+from secor.tables.commit.merging import BranchPublisher, MergeEngine, has_changes, merge_commit
 
 
 class MergingCatalog(IcebergCatalog):
     """``tables.catalog.Catalog`` and ``tables.merging.StagingCatalog``."""
 
     def __init__(
-        self, tables: IcebergCatalog, engine: MergeEngine, publisher: Publisher | None = None
+        self, tables: IcebergCatalog, engine: MergeEngine, publisher: BranchPublisher | None = None
     ) -> None:
         """Without a ``publisher`` nothing is committed to tables of format version 3."""
         super().__init__(tables.library)
@@ -96,7 +96,7 @@ class MergingCatalog(IcebergCatalog):
             publication.append(appended)
         return self._publish(publication)
 
-    def _publisher_of(self, table: Table) -> Publisher:
+    def _publisher_of(self, table: Table) -> BranchPublisher:
         if self._publisher is None:
             require_format(table, NEWEST_FORMAT)
         assert self._publisher is not None

@@ -80,7 +80,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AgreementAnswer:
     """Answer to a member, by the one that shares the partitions out.
 
     ``objects`` are all kinds of them, ``addresses`` all addresses of the store.
@@ -128,7 +128,7 @@ def decide(statements: Collection[Statement]) -> Uses | None:
     return None
 
 
-def verdicts(statements: Mapping[str, Statement]) -> dict[str, Verdict]:
+def verdicts(statements: Mapping[str, Statement]) -> dict[str, AgreementAnswer]:
     """Return what each member is told, by member id; of members that said something."""
     if not statements:
         return {}
@@ -137,7 +137,7 @@ def verdicts(statements: Mapping[str, Statement]) -> dict[str, Verdict]:
     known = {statement.uses.address for statement in statements.values()} - {None}
     addresses = tuple(sorted(map(str, known)))
     return {
-        member: Verdict(
+        member: AgreementAnswer(
             agreed,
             agreed is None or bool(agreed.differences(statement.uses)),
             objects,
@@ -163,12 +163,12 @@ def statement_of(said: bytes) -> Statement | None:
         return None
 
 
-def verdict_of(said: bytes) -> Verdict | None:
+def verdict_of(said: bytes) -> AgreementAnswer | None:
     """Read a verdict; None for one of a version that says it in another way."""
     try:
         content = json.loads(said)
         agreed, about = content["agreed"], content.get("about")
-        return Verdict(
+        return AgreementAnswer(
             None if agreed is None else _uses(agreed),
             bool(content["refused"]),
             tuple(map(str, content["objects"])),
@@ -193,7 +193,7 @@ def _uses(content: Mapping[str, object]) -> Uses:
     )
 
 
-def refusal(group: str, uses: Uses, verdict: Verdict) -> ConfigurationError:
+def refusal(group: str, uses: Uses, verdict: AgreementAnswer) -> ConfigurationError:
     """Return why a member that is refused ends: what differs, from whom, and what to do."""
     if verdict.agreed is None:
         return ConfigurationError(

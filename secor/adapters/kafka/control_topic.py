@@ -28,7 +28,7 @@ from secor.adapters.kafka import insides
 from secor.core.foreign_avro import SchemaLook
 from secor.core.model import TopicPartition
 from secor.core.retry import RepeatedErrors
-from secor.tables.control import Answer, Event, Kind
+from secor.tables.control import ControlEvent, EventKind, PartitionAnswer
 
 LARGEST = 1 << 20
 """Bytes of an event: more is none of ours."""
@@ -88,7 +88,7 @@ _UNREADABLE = (
 """What the library raises for bytes that are no file of its own."""
 
 
-def encode(event: Event) -> bytes:
+def encode(event: ControlEvent) -> bytes:
     """Return the bytes of an event."""
     answers = [
         {
@@ -116,7 +116,7 @@ def encode(event: Event) -> bytes:
     return file.getvalue()
 
 
-def decode(value: bytes | None) -> Event | None:
+def decode(value: bytes | None) -> ControlEvent | None:
     """Return the event, None for what is none or is of a kind that this version does not know."""
     if value is None or len(value) > LARGEST:
         return None
@@ -134,17 +134,17 @@ def decode(value: bytes | None) -> Event | None:
         return None
 
 
-def _event(record: Mapping[str, Any]) -> Event:
+def _event(record: Mapping[str, Any]) -> ControlEvent:
     answers = tuple(
-        Answer(
+        PartitionAnswer(
             TopicPartition(answer["topic"], answer["partition"]),
             answer["next_offset"],
             answer["timestamp"],
         )
         for answer in record["answers"]
     )
-    return Event(
-        kind=Kind(record["kind"]),
+    return ControlEvent(
+        kind=EventKind(record["kind"]),
         group=record["group"],
         commit=record["commit"],
         epoch=record["epoch"],
@@ -183,8 +183,8 @@ class ControlTopic:
         self._topic = topic
         self._group = group
         self._count = count
-        self._outgoing: deque[Event] = deque(maxlen=WAITING)
-        self._incoming: deque[Event] = deque(maxlen=WAITING)
+        self._outgoing: deque[ControlEvent] = deque(maxlen=WAITING)
+        self._incoming: deque[ControlEvent] = deque(maxlen=WAITING)
         self._closing = threading.Event()
         self._repeated = RepeatedErrors(time.monotonic)
         self.ready = threading.Event()
@@ -192,11 +192,11 @@ class ControlTopic:
         self._thread = threading.Thread(target=self._run, name="control-topic", daemon=True)
         self._thread.start()
 
-    def send(self, event: Event) -> None:
+    def send(self, event: ControlEvent) -> None:
         """Announce it; see ``ControlChannel``."""
         self._outgoing.append(event)
 
-    def receive(self) -> Sequence[Event]:
+    def receive(self) -> Sequence[ControlEvent]:
         """Return what came since the last call; see ``ControlChannel``."""
         arrived = []
         while self._incoming:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from secor.core.errors import Unavailable
 from secor.core.model import TopicPartition
-from secor.core.ports import Assigned, Event, Failed, Fetched, Revoked
+from secor.core.ports import Assigned, Event, Fetched, ReadFailure, Revoked
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class EventQueue:
             self._drop({topic_partition})
             return self._epochs[topic_partition]
 
-    def deliver(self, event: Fetched | Failed, epoch: int) -> None:
+    def deliver(self, event: Fetched | ReadFailure, epoch: int) -> None:
         """Queue messages, or the end of them, unless their epoch is over."""
         with self._changed:
             if self._epochs[event.topic_partition] == epoch:

@@ -21,7 +21,7 @@ _log = logging.getLogger("secor.adapters.kafka.fetching")
 _MOST_SHOWN = 5
 
 
-class Refusals:
+class FetchErrors:
     """Brokers' errors since the last warning."""
 
     def __init__(self) -> None:

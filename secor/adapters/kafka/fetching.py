@@ -15,13 +15,13 @@ from secor.adapters.kafka import insides
 from secor.adapters.kafka.batches import BatchRecords, Fetch, decode
 from secor.adapters.kafka.client import Client, from_client, to_client
 from secor.adapters.kafka.events import EventQueue
-from secor.adapters.kafka.failures import Refusals, is_fatal
+from secor.adapters.kafka.failures import FetchErrors, is_fatal
 from secor.adapters.kafka.log_ends import LogEnds
 from secor.adapters.kafka.replicas import RackReplicas
 from secor.adapters.kafka.stalls import StallDetector
 from secor.core.errors import CorruptBatch, RestartPartition, SecorError, TopicRecreated
 from secor.core.model import TopicPartition
-from secor.core.ports import Failed, Fetched
+from secor.core.ports import Fetched, ReadFailure
 from secor.core.text import error_text
 from secor.wire import MAX_UNCOMPRESSED, PASS_BYTES
 
@@ -120,7 +120,7 @@ class Fetching:
         self._max_uncompressed = max_uncompressed
         self._pass_bytes = pass_bytes
         self._readings: dict[TopicPartition, _Reading] = {}
-        self._refusals = Refusals()
+        self._refusals = FetchErrors()
         self._sessions_to_reset: set[Any] = set()
         self._pace = FetchPace(client)
         self._replicas = RackReplicas(client, rack)
@@ -302,7 +302,7 @@ class Fetching:
         if reading is not None and not reading.failed:
             reading.failed = True
             self._apply(topic_partition)
-            self._queue.deliver(Failed(topic_partition, error), reading.epoch)
+            self._queue.deliver(ReadFailure(topic_partition, error), reading.epoch)
 
     def _apply(self, topic_partition: TopicPartition) -> None:
         self._pace.busy()

@@ -14,9 +14,9 @@ from typing import Any
 
 from secor.adapters.kafka import insides
 from secor.adapters.kafka.agreement import (
+    AgreementAnswer,
     Statement,
     Uses,
-    Verdict,
     refusal,
     split,
     statement_of,
@@ -54,7 +54,7 @@ class Pin:
         self.writing = threading.Lock()
 
 
-class Membership(insides.AsyncConsumerRebalanceListener):
+class GroupMembership(insides.AsyncConsumerRebalanceListener):
     """Keeps our own assignment, from the callbacks: the client's is stale between them.
 
     ``assigned``, ``revoked`` and ``synchronised`` (every rebalance) tell the source.
@@ -136,7 +136,7 @@ class Membership(insides.AsyncConsumerRebalanceListener):
         """Return what this member says behind the user data of its assignor."""
         return b"" if self._statement is None else self._statement.encode()
 
-    def judged(self, verdict: Verdict, generation: int) -> None:
+    def judged(self, verdict: AgreementAnswer, generation: int) -> None:
         """Obey what the member that shared the partitions out has found."""
         if self._statement is None:
             return
@@ -217,7 +217,7 @@ class Membership(insides.AsyncConsumerRebalanceListener):
                 pin.alive = False
 
 
-def _watched(strategy: str, membership: Membership) -> Any:
+def _watched(strategy: str, membership: GroupMembership) -> Any:
     """Return an assignor that tells ``membership`` of every join and every assignment."""
     if strategy not in _ASSIGNORS:
         known = ", ".join(sorted(_ASSIGNORS))

@@ -20,7 +20,7 @@ from secor.adapters.kafka.fetching import Fetching, Stalled
 from secor.adapters.kafka.insides import WakeupNotifier
 from secor.adapters.kafka.log_ends import LogEnds
 from secor.adapters.kafka.log_ranges import EpochEnds, LogRangeCache
-from secor.adapters.kafka.membership import Membership
+from secor.adapters.kafka.membership import GroupMembership
 from secor.adapters.kafka.metadata_queries import Questions
 from secor.adapters.kafka.stalls import StallDetector
 from secor.adapters.kafka.topics import TopicWatch, named_topics, topic_pattern
@@ -91,7 +91,7 @@ class KafkaSource:
         named = [] if pattern else named_topics(topics, exclude)
         self.session_timeout = session_timeout
         self._closing = False
-        self.membership = Membership(
+        self.membership = GroupMembership(
             strategy=assignment,
             release_wait=release_wait,
             assigned=self._assigned,

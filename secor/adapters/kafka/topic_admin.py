@@ -46,7 +46,7 @@ class TopicDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicSettings:
+class TopicDefinition:
     """What a topic is made with; ``settings`` are those that differ from the brokers' defaults."""
 
     partitions: int
@@ -80,7 +80,7 @@ class TopicAdmin:
         self._admin.close()
 
     def create(
-        self, topics: Mapping[str, TopicSettings], replication_factor: int | None = None
+        self, topics: Mapping[str, TopicDefinition], replication_factor: int | None = None
     ) -> None:
         """Make those topics that do not exist, and wait until they can be used.
 
@@ -106,13 +106,13 @@ class TopicAdmin:
             raise kind("; ".join(map(str, refused)))
 
     def refusal(
-        self, topic: str, settings: TopicSettings, replication_factor: int | None = None
+        self, topic: str, settings: TopicDefinition, replication_factor: int | None = None
     ) -> str | None:
         """Return why the brokers would not make a topic, None when they would; makes nothing."""
         return self.proposed(topic, settings, replication_factor).refusal
 
     def proposed(
-        self, topic: str, settings: TopicSettings, replication_factor: int | None = None
+        self, topic: str, settings: TopicDefinition, replication_factor: int | None = None
     ) -> ProposedTopic:
         """Return what the brokers would make of a topic; makes nothing."""
         (answer,) = self._send_create({topic: settings}, replication_factor, validate_only=True)
@@ -128,7 +128,7 @@ class TopicAdmin:
 
     def _send_create(
         self,
-        topics: Mapping[str, TopicSettings],
+        topics: Mapping[str, TopicDefinition],
         replication_factor: int | None,
         *,
         validate_only: bool,
@@ -237,9 +237,9 @@ class TopicAdmin:
         return values
 
 
-def _requests_of(topics: Mapping[str, TopicSettings]) -> Iterator[dict[str, TopicSettings]]:
+def _requests_of(topics: Mapping[str, TopicDefinition]) -> Iterator[dict[str, TopicDefinition]]:
     """Give the topics in groups of at most ``MOST_PARTITIONS``, or of one that has more."""
-    together: dict[str, TopicSettings] = {}
+    together: dict[str, TopicDefinition] = {}
     count = 0
     for name, settings in topics.items():
         if together and count + settings.partitions > MOST_PARTITIONS:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 BLOCK = 1 << 20
 
 
-class Slice:
+class FileSlice:
     """The bytes ``[start, start + length)`` of a file as the body of a request.
 
     It has what botocore asks of a body, and gives blocks of 1 MiB whatever size is asked for:
@@ -156,12 +156,12 @@ class MultipartUpload:
         parts: list[CompletedPartTypeDef] = []
         crc32c = 0
         for start in range(0, size, part_size):
-            with Slice(path, start, min(part_size, size - start)) as body:
+            with FileSlice(path, start, min(part_size, size - start)) as body:
                 crc32c = body.checksum(crc32c)
                 parts.append(self._part(upload, len(parts) + 1, body))
         return parts, crc32c
 
-    def _part(self, upload: str, number: int, body: Slice) -> CompletedPartTypeDef:
+    def _part(self, upload: str, number: int, body: FileSlice) -> CompletedPartTypeDef:
         checksum = encoded(body.checksum())
         doing = f"put part {number} of {self._name}"
         with translated(doing):

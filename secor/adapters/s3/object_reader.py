@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LARGEST_WINDOW = 16 << 20
 
 
-class ObjectReader(RangedObject):
+class S3ObjectReader(RangedObject):
     """An object as a raw, seekable file; one thread at a time.
 
     It asks for windows: the first after a seek has 256 KiB, each next one twice as much,

@@ -35,7 +35,7 @@ _SIGNED_FOR = re.compile(r"AWS4-HMAC-SHA256 Credential=.*/\d{8}/([^/]+)/s3/aws4_
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class PutRequest:
     """A request: the header ``host``, ``path`` with the key, quoted, and unsigned headers."""
 
     host: str
@@ -85,10 +85,10 @@ class PutTemplate:
             ),
         )
 
-    def put(self, key: str, content: bytes, headers: Mapping[str, str]) -> Put:
+    def put(self, key: str, content: bytes, headers: Mapping[str, str]) -> PutRequest:
         """Return the put of one object."""
         path = self.path + quote(key, safe="/~")
-        return Put(self.host, path, (*self.headers, *headers.items()), content)
+        return PutRequest(self.host, path, (*self.headers, *headers.items()), content)
 
 
 def _text(value: str | bytes) -> str:

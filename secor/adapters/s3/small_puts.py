@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from botocore.credentials import ReadOnlyCredentials
     from mypy_boto3_s3 import S3Client
 
-    from secor.adapters.s3.put_template import Put
+    from secor.adapters.s3.put_template import PutRequest
 
 
 _MOST_OF_ANSWER = 1 << 16
@@ -76,7 +76,7 @@ class PutConnections:
         weakref.finalize(self, _close_all, self._idle)  # those that come back after ``close``
         self._signing: tuple[object, AwsSigningConfig] | None = None
 
-    def put(self, put: Put, region: str, credentials: ReadOnlyCredentials) -> None:
+    def put(self, put: PutRequest, region: str, credentials: ReadOnlyCredentials) -> None:
         """Send the put.
 
         Raises ``Unavailable`` when the server has not done it, ``OutcomeUnknown``.
@@ -127,7 +127,7 @@ class PutConnections:
         return connection
 
     def _signed(
-        self, put: Put, region: str, credentials: ReadOnlyCredentials
+        self, put: PutRequest, region: str, credentials: ReadOnlyCredentials
     ) -> list[tuple[str, str]]:
         """Return the headers of the put with those of its signature."""
         headers = HttpHeaders([("host", put.host), *put.headers])
@@ -168,7 +168,7 @@ def _close_all(connections: list[HTTPConnection]) -> None:
 
 
 def _exchange(
-    connection: HTTPConnection, put: Put, headers: list[tuple[str, str]]
+    connection: HTTPConnection, put: PutRequest, headers: list[tuple[str, str]]
 ) -> tuple[HTTPResponse, bytes]:
     """Send the put, and return the answer and its body.
 

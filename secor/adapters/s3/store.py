@@ -14,8 +14,8 @@ import crc32c as checksum
 from secor.adapters.ranged_object import FIRST_WINDOW
 from secor.adapters.s3.client import Connection, connect
 from secor.adapters.s3.failures import require, require_done, require_listing, translated
-from secor.adapters.s3.multipart import MultipartUpload, Slice, encoded
-from secor.adapters.s3.object_reader import ObjectReader
+from secor.adapters.s3.multipart import FileSlice, MultipartUpload, encoded
+from secor.adapters.s3.object_reader import S3ObjectReader
 from secor.adapters.s3.small_puts import SmallPuts
 from secor.core.errors import (
     AccessDenied,
@@ -164,7 +164,7 @@ class S3Store:
 
         See ``ObjectStore``.
         """
-        raw = ObjectReader(self._client, self._bucket, key, self._attempts)
+        raw = S3ObjectReader(self._client, self._bucket, key, self._attempts)
         file = io.BufferedReader(raw, buffer_size=128 << 10)
         if raw.size > FIRST_WINDOW:
             return file
@@ -227,7 +227,7 @@ class S3Store:
                 content = path.read_bytes()
             self._put_bytes(key, content, crc32c, metadata, path)
             return
-        with Slice(path, 0, size) as body:
+        with FileSlice(path, 0, size) as body:
             # Some servers check no checksum.  If one refuses this body, it was spoilt in transit.
             actual_crc32c = body.checksum()
             if actual_crc32c != crc32c:

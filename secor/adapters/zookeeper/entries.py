@@ -27,7 +27,7 @@ class Versions:
     topic_id: int | None
 
 
-class Layout:
+class GroupPaths:
     """The paths of one group."""
 
     def __init__(self, base: str, group: str) -> None:
@@ -39,7 +39,7 @@ class Layout:
         self.own = f"{base}/secor/{group}"
 
     @classmethod
-    def below(cls, chroot: str, root: str, group: str) -> Layout:
+    def below(cls, chroot: str, root: str, group: str) -> GroupPaths:
         """Return the paths of a group below chroot and root."""
         root = root.strip("/")
         return cls(chroot + (f"/{root}" if root else ""), group)
@@ -88,7 +88,7 @@ class Layout:
 
 
 def read_nodes(
-    session: Session, layout: Layout, key: TopicPartition, *, with_epoch: bool = False
+    session: Session, layout: GroupPaths, key: TopicPartition, *, with_epoch: bool = False
 ) -> list[Node | None]:
     """Read the nodes as they stood at one moment; who writes needs no epoch.
 
@@ -112,7 +112,7 @@ def versions(nodes: list[Node | None]) -> Versions:
     return Versions(*(None if node is None else node[1].version for node in nodes[:3]))
 
 
-def decode(layout: Layout, key: TopicPartition, nodes: list[Node | None]) -> Entry:
+def decode(layout: GroupPaths, key: TopicPartition, nodes: list[Node | None]) -> Entry:
     """Read the nodes' data.  Raises ``LedgerCorrupt`` naming the node, ``LedgerMoved``."""
     kept = decode_kept(layout, key, nodes)
     if kept.relocation is not None:
@@ -120,7 +120,7 @@ def decode(layout: Layout, key: TopicPartition, nodes: list[Node | None]) -> Ent
     return kept.entry
 
 
-def decode_kept(layout: Layout, key: TopicPartition, nodes: list[Node | None]) -> KeptEntry:
+def decode_kept(layout: GroupPaths, key: TopicPartition, nodes: list[Node | None]) -> KeptEntry:
     """Read the nodes' data, also of a ledger that is closed.  Raises ``LedgerCorrupt``."""
     offset, intent, topic_id, *epochs = nodes
     committed, relocation = None, None

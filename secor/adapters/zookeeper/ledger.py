@@ -7,7 +7,7 @@ import socket
 from dataclasses import replace
 
 from secor.adapters.ledger_codec import encode_epoch, encode_intent, encode_offset
-from secor.adapters.zookeeper.entries import Layout, Versions, decode, read_nodes, versions
+from secor.adapters.zookeeper.entries import GroupPaths, Versions, decode, read_nodes, versions
 from secor.adapters.zookeeper.lock import Lock
 from secor.adapters.zookeeper.options import Options
 from secor.adapters.zookeeper.requests import Node
@@ -60,7 +60,7 @@ class ZooKeeperLedger:
             tls_keyfile_password=tls_keyfile_password,
             tls_verify=tls_verify,
         )
-        self._layout = Layout.below(options.chroot, root, group)
+        self._layout = GroupPaths.below(options.chroot, root, group)
         self._session = Session(options)
         self._record = Record(self._session, self._layout, options.servers)
         self._owner = f"process {os.getpid()} on {socket.gethostname()}".encode()
@@ -152,7 +152,7 @@ class ZooKeeperLease:
     def __init__(
         self,
         session: Session,
-        layout: Layout,
+        layout: GroupPaths,
         record: Record,
         topic_partition: TopicPartition,
         lock: Lock,

@@ -7,7 +7,7 @@ import socket
 
 from secor.adapters.ledger_codec import encode_epoch, encode_intent, encode_kept_offset
 from secor.adapters.zookeeper.entries import (
-    Layout,
+    GroupPaths,
     Versions,
     decode_kept,
     read_nodes,
@@ -36,7 +36,7 @@ class ZooKeeperMovableLedger:
 
     def __init__(self, options: Options, *, root: str, group: str) -> None:
         """Connect.  Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``."""
-        self._layout = Layout.below(options.chroot, root, group)
+        self._layout = GroupPaths.below(options.chroot, root, group)
         self._session = Session(options)
         self._record = Record(self._session, self._layout, options.servers)
         self._owner = f"secor offsets move, {os.getpid()} on {socket.gethostname()}".encode()

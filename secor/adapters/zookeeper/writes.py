@@ -17,7 +17,7 @@ from kazoo.exceptions import (
 )
 
 from secor.adapters.ledger_codec import decode_record, encode_record
-from secor.adapters.zookeeper.entries import Layout
+from secor.adapters.zookeeper.entries import GroupPaths
 from secor.adapters.zookeeper.session import Session
 from secor.core.errors import AccessDenied, LeaseLost, OutcomeUnknown, Refused, Unavailable
 from secor.core.relocation import LedgerPlace, Relocation, refusal
@@ -32,7 +32,7 @@ class Record:
     right of all processes at once.
     """
 
-    def __init__(self, session: Session, layout: Layout, servers: str) -> None:
+    def __init__(self, session: Session, layout: GroupPaths, servers: str) -> None:
         self.path = layout.record
         self.version: int | None = None
         self.ledger_id: str | None = None

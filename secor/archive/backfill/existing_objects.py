@@ -27,7 +27,7 @@ def present_keys(archive: Archive, plan: BackfillPlan) -> set[str]:
         number: max(listed_object.end for listed_object in several)
         for number, several in ranges.items()
     }
-    old = Standing(archive, plan.topic, ranges, ends.get)
+    old = ExistingObjects(archive, plan.topic, ranges, ends.get)
     return {
         archived.key
         for partition, of_partition in ranges.items()
@@ -35,7 +35,7 @@ def present_keys(archive: Archive, plan: BackfillPlan) -> set[str]:
     }
 
 
-class Standing:
+class ExistingObjects:
     """The objects of the partition group about some partitions: listed once, asked as needed."""
 
     def __init__(

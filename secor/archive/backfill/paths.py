@@ -16,7 +16,7 @@ MARK = "backfill"
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class BackfillPaths:
     """The keys of one backfill.
 
     ``<prefix>/_backfill/<id>/…`` has the new objects under their own names, and
@@ -29,7 +29,7 @@ class Places:
     id: str
 
     @classmethod
-    def of(cls, plan: PlanHead) -> Places:
+    def of(cls, plan: PlanHead) -> BackfillPaths:
         """Return the places of a plan."""
         return cls(plan.prefix, plan.hashed, plan.topic, plan.id)
 

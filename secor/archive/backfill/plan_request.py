@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from secor.archive.backfill.coverage import covers_of, merged
-from secor.archive.backfill.existing_objects import Standing, described, roots_of
+from secor.archive.backfill.existing_objects import ExistingObjects, described, roots_of
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import ConfigurationError, NotFound
 from secor.core.model import OffsetRange
@@ -73,7 +73,7 @@ class Asking:
                 f"{key}: is no object of topic {self.topic} of this group (below {roots[0]}/)"
             )
         name = next(name for root in roots if (name := parse_key(root, key)))
-        old = Standing(self.archive, self.topic, {name.partition}, self.committed)
+        old = ExistingObjects(self.archive, self.topic, {name.partition}, self.committed)
         try:
             batch = old.range_of(ArchivedObject(self.topic, name, 0, 0.0))
         except NotFound as error:

@@ -15,7 +15,7 @@ from secor.archive.backfill.coverage import (
     segments_of,
     within,
 )
-from secor.archive.backfill.existing_objects import Standing, described
+from secor.archive.backfill.existing_objects import ExistingObjects, described
 from secor.archive.backfill.model import BackfillPlan, OldObject, PlannedBatch, Segment
 from secor.archive.backfill.plan_request import Asking, Wanted
 from secor.archive.objects import Archive, ArchivedObject
@@ -29,7 +29,7 @@ MOST_ASKED = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Planner:
+class BackfillPlanner:
     """Plans the backfill of one topic.
 
     ``backup`` has the raw records, ``archive`` the objects of the partition group,
@@ -57,7 +57,7 @@ class Planner:
         self._check_format(raw)
         asking = Asking(self.topic, self.backup, self.archive, self.committed)
         asked = asking.offsets(wanted, raw)
-        old = Standing(self.archive, self.topic, asked, self.committed)
+        old = ExistingObjects(self.archive, self.topic, asked, self.committed)
         drafts: list[PlannedBatch] = []
         notes: list[str] = []
         for partition in sorted(asked):
@@ -99,7 +99,7 @@ class Planner:
     # ---------------------------------------------------------- what is replaced
 
     def _reach(
-        self, partition: int, asked: Sequence[OffsetRange], old: Standing
+        self, partition: int, asked: Sequence[OffsetRange], old: ExistingObjects
     ) -> list[OffsetRange]:
         """Widen what is asked to whole batches of old objects, within what is committed."""
         limit = self.committed(partition)
@@ -130,7 +130,7 @@ class Planner:
         partition: int,
         reach: Sequence[OffsetRange],
         raw: Sequence[ArchivedObject],
-        old: Standing,
+        old: ExistingObjects,
         notes: list[str],
     ) -> Iterator[PlannedBatch]:
         for whole in reach:

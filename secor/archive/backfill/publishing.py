@@ -19,7 +19,7 @@ from secor.archive.backfill.model import (
     Receipt,
     decode_receipt,
 )
-from secor.archive.backfill.paths import MARK, SUCCESS, Places
+from secor.archive.backfill.paths import MARK, SUCCESS, BackfillPaths
 from secor.archive.backfill.run_journal import (
     BEGUN,
     CLEANED,
@@ -27,9 +27,9 @@ from secor.archive.backfill.run_journal import (
     RESTORED,
     ROLLBACK,
     VERIFIED,
-    Begun,
-    Journal,
     Mark,
+    PublicationStart,
+    RunJournal,
     swapped,
 )
 from secor.batch.workspace import Workspace
@@ -47,7 +47,7 @@ Progress = Callable[[int], None]
 
 
 @dataclass(slots=True)
-class Publisher:
+class BackfillPublisher:
     """Publishes and rolls back one backfill.
 
     ``present`` lists the keys of the objects that the plan would replace if it were made
@@ -62,12 +62,12 @@ class Publisher:
     workers: int = 4
     progress: Progress = field(default=lambda _: None)
 
-    places: Places = field(init=False)
-    journal: Journal = field(init=False)
+    places: BackfillPaths = field(init=False)
+    journal: RunJournal = field(init=False)
 
     def __post_init__(self) -> None:
-        self.places = Places.of(self.plan.head)
-        self.journal = Journal(self.store, self.places)
+        self.places = BackfillPaths.of(self.plan.head)
+        self.journal = RunJournal(self.store, self.places)
 
     def record_verified(self) -> None:
         """Note that ``verify`` found nothing wrong."""
@@ -94,7 +94,7 @@ class Publisher:
         self._put_marks(begun)
         self.journal.note(DONE)
 
-    def _begin(self) -> Begun:
+    def _begin(self) -> PublicationStart:
         self._check_present()
         keys = {old_object.key for old_object in self.plan.replaced}
         for batch in self.plan.batches:
@@ -102,7 +102,7 @@ class Publisher:
         # A day may be marked whose hours are the output partitions.
         touched = {directory for key in keys for directory in self.places.directories(key)}
         marks = (self._mark(f"{directory}/{SUCCESS}") for directory in sorted(touched))
-        begun = Begun(tuple(mark for mark in marks if mark is not None))
+        begun = PublicationStart(tuple(mark for mark in marks if mark is not None))
         self.journal.note(BEGUN, begun)
         # Somebody else may have been first; what was written first holds.
         return self.journal.begun()
@@ -262,11 +262,11 @@ class Publisher:
             metadata = None
         return Mark(key, body, metadata or {})
 
-    def _take_marks(self, begun: Begun) -> None:
+    def _take_marks(self, begun: PublicationStart) -> None:
         for mark in begun.marks:
             self.store.delete(mark.key)
 
-    def _put_marks(self, begun: Begun) -> None:
+    def _put_marks(self, begun: PublicationStart) -> None:
         for mark in begun.marks:
             # One that is there is a finalizer's, or of an earlier try.
             put_bytes(self.store, mark.key, mark.body, mark.metadata)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from secor.archive.backfill.model import PlannedBatch, encode
-from secor.archive.backfill.paths import Places
+from secor.archive.backfill.paths import BackfillPaths
 from secor.core.errors import ConfigurationError
 from secor.core.ports import ObjectStore
 from secor.core.small_objects import put_bytes, read_bytes
@@ -34,18 +34,18 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PublicationStart:
     """What must be put back last."""
 
     marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Journal:
+class RunJournal:
     """The journal of one backfill: a note that stands never changes."""
 
     store: ObjectStore
-    places: Places
+    places: BackfillPaths
 
     def note(self, name: str, content: object = None) -> None:
         """Write an entry down, unless it stands; what was written first holds."""
@@ -72,11 +72,11 @@ class Journal:
             )
         return state in (DONE, CLEANED)
 
-    def begun(self) -> Begun:
+    def begun(self) -> PublicationStart:
         """Return what was found when it was begun, which it was."""
         data = self._entry(BEGUN)
         assert data is not None
-        return msgspec.json.decode(data, type=Begun)
+        return msgspec.json.decode(data, type=PublicationStart)
 
     def delete(self) -> None:
         """Delete it so that a crash leaves what tells how to go on."""

@@ -22,7 +22,7 @@ from secor.archive.backfill.model import (
     decode_receipt,
     encode,
 )
-from secor.archive.backfill.paths import MARK, Places
+from secor.archive.backfill.paths import MARK, BackfillPaths
 from secor.archive.derived_objects import put_derived
 from secor.archive.erasures import NO_ERASURES, Erasures
 from secor.archive.objects import Archive, reading_ahead
@@ -40,7 +40,7 @@ from secor.parsing.parts import quarantine_part
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class BackfillJob:
     """What every batch of a backfill needs.
 
     ``topic_plan`` has the new generation; ``archive`` is the partition group's; ``erasures`` are
@@ -68,9 +68,9 @@ class Job:
         return self.archive.store
 
     @property
-    def places(self) -> Places:
+    def places(self) -> BackfillPaths:
         """The keys of this backfill."""
-        return Places.of(self.plan)
+        return BackfillPaths.of(self.plan)
 
     def receipt(self, batch: PlannedBatch) -> Receipt | None:
         """Return what a batch gave, if it is done."""
@@ -78,7 +78,7 @@ class Job:
         return None if data is None else decode_receipt(data)
 
 
-def run_batch(job: Job, batch: PlannedBatch) -> Receipt:
+def run_batch(job: BackfillJob, batch: PlannedBatch) -> Receipt:
     """Stage the objects of a batch, unless they are.
 
     Raises ``ObjectConflict``, ``CorruptFile``, ``NotFound`` (a backup object is gone), what
@@ -96,7 +96,7 @@ def run_batch(job: Job, batch: PlannedBatch) -> Receipt:
 
 
 @contextmanager
-def parsed(job: Job, batch: PlannedBatch) -> Iterator[tuple[SealedBatch, int]]:
+def parsed(job: BackfillJob, batch: PlannedBatch) -> Iterator[tuple[SealedBatch, int]]:
     """Give the local files of a batch, made as the daemon makes them, and the messages read."""
     topic_partition = job.plan.topic_partition(batch)
 
@@ -126,7 +126,7 @@ def parsed(job: Job, batch: PlannedBatch) -> Iterator[tuple[SealedBatch, int]]:
         sealed.delete()
 
 
-def chunks(job: Job, batch: PlannedBatch) -> Iterator[Chunk]:
+def chunks(job: BackfillJob, batch: PlannedBatch) -> Iterator[Chunk]:
     """Give a batch's messages from the backup, as the daemon had them from Kafka.
 
     Those that are erased are left out.  Raises ``CorruptFile``, ``NotFound`` naming the object.
@@ -182,7 +182,7 @@ def receipt_of(sealed: SealedBatch, read: int) -> Receipt:
     )
 
 
-def _stage(job: Job, file: BatchFile) -> None:
+def _stage(job: BackfillJob, file: BatchFile) -> None:
     key = job.places.staged(file.key)
     conflict = (
         f"{key}: another object stands where a backfill stages its own; roll it back and run it"

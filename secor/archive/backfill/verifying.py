@@ -16,8 +16,8 @@ import numpy.typing as npt
 from crc32c import crc32c
 
 from secor.archive.backfill.model import NewFile, OldObject, PlannedBatch, Receipt
-from secor.archive.backfill.running import Job, chunks, parsed, receipt_of
-from secor.archive.verify.report import Kind, PartitionReport
+from secor.archive.backfill.running import BackfillJob, chunks, parsed, receipt_of
+from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.batch.archived_batch import QuarantiningParser
 from secor.batch.unwritable import UNWRITABLE
 from secor.core.errors import CorruptFile, NotFound
@@ -58,7 +58,7 @@ class Differences:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BatchVerification:
     """What verifying one batch found."""
 
     report: PartitionReport
@@ -66,15 +66,15 @@ class Verdict:
     differences: Differences
 
 
-def verify_batch(job: Job, batch: PlannedBatch) -> Verdict:
+def verify_batch(job: BackfillJob, batch: PlannedBatch) -> BatchVerification:
     """Verify one batch.  Raises ``CorruptFile``, ``NotFound`` about the backup only."""
     report = PartitionReport(job.plan.topic_partition(batch))
     receipt = job.receipt(batch)
     if receipt is None:
         count = batch.end - batch.start
         text = "this batch was not run: run the backfill again"
-        report.found_range(Kind.MISSING, batch.start, batch.end, count=count, text=text)
-        return Verdict(report, None, Differences())
+        report.found_range(FindingKind.MISSING, batch.start, batch.end, count=count, text=text)
+        return BatchVerification(report, None, Differences())
     report.filtered, report.quarantined = receipt.filtered, receipt.quarantined
     expected = _expected(job, batch, receipt, report)
     stored: dict[str, Offsets] = {}
@@ -92,11 +92,11 @@ def verify_batch(job: Job, batch: PlannedBatch) -> Verdict:
     for file in without:
         stored[file.key] = expected.get(_directory(file.key), np.zeros(0, np.int64))
     differences = _differences(job, batch, receipt, stored)
-    return Verdict(report, receipt, differences)
+    return BatchVerification(report, receipt, differences)
 
 
 def _expected(
-    job: Job, batch: PlannedBatch, receipt: Receipt, report: PartitionReport
+    job: BackfillJob, batch: PlannedBatch, receipt: Receipt, report: PartitionReport
 ) -> dict[str, Offsets]:
     """Return the offsets that belong into each directory."""
     reasons = dict.fromkeys(receipt.unwritable, UNWRITABLE)
@@ -111,7 +111,7 @@ def _expected(
     return {directory: np.concatenate(parts) for directory, parts in by_directory.items()}
 
 
-def _read(job: Job, file: NewFile, report: PartitionReport) -> Offsets | None:
+def _read(job: BackfillJob, file: NewFile, report: PartitionReport) -> Offsets | None:
     """Read a staged object; None when it tells no offsets, or cannot be read."""
     key = job.places.staged(file.key)
     try:
@@ -122,7 +122,7 @@ def _read(job: Job, file: NewFile, report: PartitionReport) -> Offsets | None:
     except (CorruptFile, NotFound) as error:
         first = _start_offset(file.key)
         report.found_range(
-            Kind.CORRUPT,
+            FindingKind.CORRUPT,
             first,
             next_offset(first),
             key=key,
@@ -131,7 +131,7 @@ def _read(job: Job, file: NewFile, report: PartitionReport) -> Offsets | None:
         return None
 
 
-def _bytes_of(job: Job, key: str) -> tuple[int, int]:
+def _bytes_of(job: BackfillJob, key: str) -> tuple[int, int]:
     size = checksum = 0
     with job.store.open(key) as stored:
         while block := stored.read(_BLOCK):
@@ -140,7 +140,7 @@ def _bytes_of(job: Job, key: str) -> tuple[int, int]:
     return size, checksum
 
 
-def _format_of(job: Job, file: NewFile) -> LogFormat:
+def _format_of(job: BackfillJob, file: NewFile) -> LogFormat:
     return (
         job.topic_plan.stream(QUARANTINE).log_format
         if file.quarantine
@@ -148,7 +148,7 @@ def _format_of(job: Job, file: NewFile) -> LogFormat:
     )
 
 
-def _offsets(job: Job, key: str, log_format: LogFormat) -> Offsets | None:
+def _offsets(job: BackfillJob, key: str, log_format: LogFormat) -> Offsets | None:
     """Return the offsets that an object tells; None when its format does not record them."""
     columns: list[Offsets] = []
     with job.store.open(key) as stored:
@@ -169,18 +169,18 @@ def _compare(
     named = {_directory(file.key) for file in receipt.files}
     for directory, offsets in expected.items():
         if directory not in named:
-            report.note(Kind.MISSING, offsets, key=directory)
+            report.note(FindingKind.MISSING, offsets, key=directory)
     for key, offsets in stored.items():
         wanted = expected.get(_directory(key), np.zeros(0, np.int64))
-        report.note(Kind.MISSING, np.setdiff1d(wanted, offsets), key=key)
-        report.note(Kind.EXTRA, np.setdiff1d(offsets, wanted), key=key)
+        report.note(FindingKind.MISSING, np.setdiff1d(wanted, offsets), key=key)
+        report.note(FindingKind.EXTRA, np.setdiff1d(offsets, wanted), key=key)
     if stored:
         values, times = np.unique(np.concatenate(list(stored.values())), return_counts=True)
-        report.note(Kind.TWICE, values[times > 1])
+        report.note(FindingKind.TWICE, values[times > 1])
 
 
 def _compare_bytes(
-    job: Job, batch: PlannedBatch, receipt: Receipt, report: PartitionReport
+    job: BackfillJob, batch: PlannedBatch, receipt: Receipt, report: PartitionReport
 ) -> None:
     """Write the batch again and compare what it gives with the receipt."""
     with parsed(job, batch) as (sealed, read):
@@ -192,14 +192,16 @@ def _compare_bytes(
         if known.get(file.key) != file:
             first = _start_offset(file.key)
             text = "written again it has other bytes: is the parser deterministic?"
-            report.found_range(Kind.DIFFERENT, first, next_offset(first), key=file.key, text=text)
+            report.found_range(
+                FindingKind.DIFFERENT, first, next_offset(first), key=file.key, text=text
+            )
 
 
 # ------------------------------------------------------------- old against new
 
 
 def _differences(
-    job: Job, batch: PlannedBatch, receipt: Receipt, stored: Mapping[str, Offsets]
+    job: BackfillJob, batch: PlannedBatch, receipt: Receipt, stored: Mapping[str, Offsets]
 ) -> Differences:
     differences = Differences()
     old: dict[str, Offsets] = {}
@@ -235,7 +237,7 @@ def _entered(old: Mapping[str, Offsets], new: Mapping[str, Offsets]) -> int:
     return len(np.setdiff1d(now, was))
 
 
-def _old_offsets(job: Job, old_object: OldObject) -> Offsets | None:
+def _old_offsets(job: BackfillJob, old_object: OldObject) -> Offsets | None:
     """Return what an old object tells; None also when it cannot be read: that is why it goes."""
     try:
         with job.store.open(old_object.key) as file:
@@ -245,7 +247,7 @@ def _old_offsets(job: Job, old_object: OldObject) -> Offsets | None:
         return None
 
 
-def _shown(job: Job, key: str) -> str:
+def _shown(job: BackfillJob, key: str) -> str:
     """Return an object's directory below the prefix: the topic and its output partition."""
     return _directory(key).removeprefix(job.archive.prefix).removeprefix("/")
 
@@ -274,7 +276,7 @@ class Summary:
         return bool(self.reports) and not any(report.counts.total() for report in self.reports)
 
 
-def summary_of(verdicts: Iterable[Verdict]) -> Summary:
+def summary_of(verdicts: Iterable[BatchVerification]) -> Summary:
     """Put the verdicts of all batches together."""
     summary = Summary()
     for verdict in verdicts:

@@ -37,7 +37,7 @@ _ACTED_UPON = re.compile(r"[\x00-\x1f\x7f;$`]")
 """Line ends and semicolons end statements, ``${name}`` is filled in; arguments hold no NUL."""
 
 
-class Command:
+class PartitionCommandLine:
     """Runs a command without a shell.
 
     The template is split into arguments first and filled in afterwards, so that no value can

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from secor.archive.finalize.periods import Period, Periods
-from secor.archive.finalize.stored_time import Progress, offsets, slowest
+from secor.archive.finalize.stored_time import StoredTime, offsets, slowest
 from secor.core.errors import ActionFailed, ConfigurationError, CorruptFile
 from secor.core.model import StoredObject
 from secor.core.naming import ROUTED, ObjectName, parse_key
@@ -40,7 +40,7 @@ be put afterwards.  Raises ``ActionFailed``, or ``ConfigurationError`` where it 
 
 
 @dataclass
-class Standing:
+class PeriodObjects:
     """A period of a topic: its objects, and its marker if there is one."""
 
     period: Period
@@ -62,7 +62,7 @@ class Late:
 
 
 @dataclass
-class Outcome:
+class FinalizedTopic:
     """What became of one topic; ``delay`` in seconds.
 
     ``periods`` counts those with objects or marks, ``failed`` has paths and reasons, ``strange``
@@ -71,10 +71,10 @@ class Outcome:
 
     topic: str
     root: str
-    slowest_partition: Progress | None
+    slowest_partition: StoredTime | None
     delay: float = 0.0
-    marked: list[Standing] = field(default_factory=list)
-    waiting: list[Standing] = field(default_factory=list)
+    marked: list[PeriodObjects] = field(default_factory=list)
+    waiting: list[PeriodObjects] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
     late: list[Late] = field(default_factory=list)
     strange: int = 0
@@ -110,10 +110,10 @@ class Finalizer:
         self._target = target or topic
         self._actions = tuple(actions)
 
-    def run(self, progress: Sequence[Progress], *, dry_run: bool = False) -> Outcome:
+    def run(self, progress: Sequence[StoredTime], *, dry_run: bool = False) -> FinalizedTopic:
         """Mark what is complete.  ``progress`` was read before: of every partition."""
         slowest_partition = slowest(progress)
-        outcome = Outcome(self._topic, self._root, slowest_partition, self._delay)
+        outcome = FinalizedTopic(self._topic, self._root, slowest_partition, self._delay)
         through = slowest_partition.through if slowest_partition is not None else None
         standings = self._standings(outcome)
         outcome.periods = len(standings)
@@ -130,9 +130,9 @@ class Finalizer:
                 self._finish(standing, progress, outcome)
         return outcome
 
-    def _standings(self, outcome: Outcome) -> list[Standing]:
+    def _standings(self, outcome: FinalizedTopic) -> list[PeriodObjects]:
         """List the directory: its periods in the order of time."""
-        standings: dict[str, Standing] = {}
+        standings: dict[str, PeriodObjects] = {}
         markers: dict[str, StoredObject] = {}
         for stored in self._store.list(f"{self._root}/"):
             directory, _, last = stored.key.rpartition("/")
@@ -147,7 +147,7 @@ class Finalizer:
                 # What routes bring from other topics is finalized with those.
                 outcome.strange += not name.output_partition.startswith(ROUTED)
                 continue
-            standing = standings.setdefault(period.path, Standing(period))
+            standing = standings.setdefault(period.path, PeriodObjects(period))
             standing.objects.append((name, stored))
         for path, marker in markers.items():
             if path in standings:
@@ -156,7 +156,9 @@ class Finalizer:
             standings.values(), key=lambda by_time: (by_time.period.start, by_time.period.path)
         )
 
-    def _finish(self, standing: Standing, progress: Sequence[Progress], outcome: Outcome) -> None:
+    def _finish(
+        self, standing: PeriodObjects, progress: Sequence[StoredTime], outcome: FinalizedTopic
+    ) -> None:
         path = standing.period.path
         try:
             for output_partition in standing.output_partitions:
@@ -176,7 +178,7 @@ class Finalizer:
             output_partition = f"{ROUTED}{self._topic}/{output_partition}"
         return Leaf(self._target, output_partition, key)
 
-    def _body(self, standing: Standing, progress: Sequence[Progress]) -> bytes:
+    def _body(self, standing: PeriodObjects, progress: Sequence[StoredTime]) -> bytes:
         content = {
             "topic": self._topic,
             "partition": standing.period.path,
@@ -191,7 +193,7 @@ class Finalizer:
         """Put the marker; one that another run has put already says the same."""
         put_bytes(self._store, key, body)
 
-    def _look(self, standing: Standing, marker: StoredObject, outcome: Outcome) -> None:
+    def _look(self, standing: PeriodObjects, marker: StoredObject, outcome: FinalizedTopic) -> None:
         try:
             late = self._late(standing, marker)
         except CorruptFile as error:
@@ -199,7 +201,7 @@ class Finalizer:
             return
         outcome.late += [late] if late.keys else []
 
-    def _late(self, standing: Standing, marker: StoredObject) -> Late:
+    def _late(self, standing: PeriodObjects, marker: StoredObject) -> Late:
         # A rewritten object has the messages of others that were there.
         suspects = [
             (name, stored)

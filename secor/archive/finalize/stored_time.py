@@ -26,7 +26,7 @@ class UncommittedLog(Log, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StoredTime:
     """Nothing is to come of before ``through`` (seconds since the epoch), but stragglers.
 
     None: nobody can tell, and ``why`` says why.
@@ -47,7 +47,7 @@ def progress_of(
     parser: Parser,
     periods: Periods,
     now: Callable[[], float],
-) -> Progress:
+) -> StoredTime:
     """Return how far a topic partition has come; ``topic_id`` is Kafka's, if known.
 
     All is stored: up to date, now.  Else it is the least of the times of the next messages
@@ -62,7 +62,7 @@ def progress_of(
     try:
         entry = ledger.read(topic_partition)
         if entry.committed is None:
-            return Progress(topic_partition, None, None, "has never committed")
+            return StoredTime(topic_partition, None, None, "has never committed")
         log_range = log.log_range(topic_partition)
         committed = check(topic_partition, entry, log_range, topic_id)
         why = _why(committed, log_range)
@@ -76,14 +76,14 @@ def progress_of(
                 continue
             if through is None:
                 why += ", where messages have no timestamps"
-            return Progress(topic_partition, committed, through, why)
+            return StoredTime(topic_partition, committed, through, why)
         if from_future:
             why += ", with times from the future alone"
-            return Progress(topic_partition, committed, before, why)
+            return StoredTime(topic_partition, committed, before, why)
     except (StopPartition, RestartPartition) as error:
         why = str(error).removeprefix(f"{topic_partition}: ")
-        return Progress(topic_partition, None, None, f"is held up: {why}")
-    return Progress(topic_partition, committed, before, UP_TO_DATE)
+        return StoredTime(topic_partition, None, None, f"is held up: {why}")
+    return StoredTime(topic_partition, committed, before, UP_TO_DATE)
 
 
 def _next_chunks(
@@ -119,16 +119,16 @@ def _least(chunk: Chunk, parser: Parser, periods: Periods) -> float | None:
     return min(times, default=None)
 
 
-def slowest(all_of_them: Sequence[Progress]) -> Progress | None:
+def slowest(all_of_them: Sequence[StoredTime]) -> StoredTime | None:
     """Return the one that holds the others back; None of none."""
 
-    def through(progress: Progress) -> float:
+    def through(progress: StoredTime) -> float:
         return float("-inf") if progress.through is None else progress.through
 
     return min(all_of_them, key=through, default=None)
 
 
-def offsets(all_of_them: Iterable[Progress]) -> dict[str, dict[str, int]]:
+def offsets(all_of_them: Iterable[StoredTime]) -> dict[str, dict[str, int]]:
     """Return committed offsets by topic and partition, for the marker."""
     by_topic: dict[str, dict[str, int]] = {}
     for progress in all_of_them:

@@ -91,7 +91,7 @@ def marker_key(name: ObjectName) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class ReplayMarker:
     """What the marker of a replay says: under which plan, and which objects it puts."""
 
     body: bytes
@@ -99,7 +99,7 @@ class Begun:
     keys: tuple[str, ...]
 
 
-def begun(archive: Archive, archived: ArchivedObject) -> Begun | None:
+def begun(archive: Archive, archived: ArchivedObject) -> ReplayMarker | None:
     """Return what the marker beside an object says; None without one.  Raises ``CorruptFile``."""
     key = marker_key(archived.name)
     try:
@@ -109,7 +109,7 @@ def begun(archive: Archive, archived: ArchivedObject) -> Begun | None:
         return None
     try:
         content = load_json(body)
-        return Begun(body, str(content["fingerprint"]), tuple(map(str, content["objects"])))
+        return ReplayMarker(body, str(content["fingerprint"]), tuple(map(str, content["objects"])))
     except (ValueError, LookupError, TypeError) as error:
         raise CorruptFile(
             f"{key}: is no marker of a replay ({error}); if secor ls shows no object with messages"

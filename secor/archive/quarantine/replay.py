@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 
 from secor.archive.derived_objects import put_derived
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.quarantine.listing import Begun, begun, marker_key, successor
+from secor.archive.quarantine.listing import ReplayMarker, begun, marker_key, successor
 from secor.archive.quarantine.parsing_again import (
     REPLAYED,
     bad_files,
@@ -156,7 +156,7 @@ class Replay:
 
     @contextmanager
     def _sealed(
-        self, archived: ArchivedObject, marker: Begun | None
+        self, archived: ArchivedObject, marker: ReplayMarker | None
     ) -> Iterator[tuple[SealedBatch, int]]:
         """Give the local files of the messages, and how many were read.
 
@@ -184,7 +184,7 @@ class Replay:
             if other is None or other.body != body:
                 raise _other(archived)
 
-    def _give_up(self, archived: ArchivedObject, marker: Begun, *, take_over: bool) -> None:
+    def _give_up(self, archived: ArchivedObject, marker: ReplayMarker, *, take_over: bool) -> None:
         """Delete what a replay under another configuration has put, then its marker."""
         if not take_over:
             raise _other(archived)

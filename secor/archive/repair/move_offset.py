@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from secor.archive.objects import Archive
 from secor.archive.quarantine.listing import markers
-from secor.archive.repair.stored_ranges import Extent, extents_of
+from secor.archive.repair.stored_ranges import StoredRange, extents_of
 from secor.core.errors import ConfigurationError, LedgerCorrupt, Refused
 from secor.core.model import Entry, TopicPartition
 from secor.core.ports import OffsetLedger
@@ -119,7 +119,7 @@ def entry_or_none(read: Callable[[], Entry]) -> Entry | None:
 def _refusal(
     topic_partition: TopicPartition,
     offset: int,
-    in_the_way: Sequence[Extent],
+    in_the_way: Sequence[StoredRange],
     generation: int,
     *,
     warned: bool,
@@ -141,7 +141,7 @@ def _refusal(
 
 
 def _refuse_straddling(
-    topic_partition: TopicPartition, offset: int, in_the_way: Sequence[Extent]
+    topic_partition: TopicPartition, offset: int, in_the_way: Sequence[StoredRange]
 ) -> None:
     across = [extent for extent in in_the_way if extent.straddles(offset)]
     if not across:
@@ -154,7 +154,7 @@ def _refuse_straddling(
     )
 
 
-def _remarks(before: Entry | None, offset: int, in_the_way: Sequence[Extent]) -> list[str]:
+def _remarks(before: Entry | None, offset: int, in_the_way: Sequence[StoredRange]) -> list[str]:
     remarks = []
     if before is None:
         remarks.append("what stands there cannot be read, and is overwritten")

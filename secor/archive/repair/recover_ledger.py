@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from secor.archive.objects import Archive
 from secor.archive.repair.move_offset import LEASE_TIMEOUT, entry_or_none
-from secor.archive.repair.stored_ranges import Extent, batches_of, extents_of
+from secor.archive.repair.stored_ranges import StoredRange, batches_of, extents_of
 from secor.archive.verify.log_port import Log
 from secor.core.errors import ConfigurationError, Refused, TopicRecreated
 from secor.core.model import Entry, Intent, LogRange, OffsetRange, TopicPartition
@@ -17,7 +17,7 @@ from secor.core.text import how_many
 
 
 @dataclass(frozen=True, slots=True)
-class Recovery:
+class RecoveredEntry:
     """The entry that the objects prove.
 
     With ``intent`` the last batch may not be complete: the service completes it, and
@@ -40,7 +40,7 @@ def plan_recovery(
     log: Log,
     owner: str,
     at: float,
-) -> Recovery | None:
+) -> RecoveredEntry | None:
     """Return the entry to make; None where there is a readable one, or there are no objects.
 
     It is the end of the last batch, each of them beginning where another ended.  That
@@ -79,13 +79,13 @@ def plan_recovery(
                 f"the last batch {last} has {stored} of {there} messages: the service completes it"
             )
             intent = intent_of(archive, topic_partition, last, of_last, owner, at)
-            return Recovery(topic_partition, last.start, topic_id, intent, tuple(remarks))
+            return RecoveredEntry(topic_partition, last.start, topic_id, intent, tuple(remarks))
     else:
         remarks.append(f"the log no longer has {last}: that it is complete cannot be proved")
-    return Recovery(topic_partition, last.end, topic_id, None, tuple(remarks))
+    return RecoveredEntry(topic_partition, last.end, topic_id, None, tuple(remarks))
 
 
-def refuse_earlier_topic(planned: Recovery, topic_id: str | None) -> None:
+def refuse_earlier_topic(planned: RecoveredEntry, topic_id: str | None) -> None:
     """Raise ``TopicRecreated`` when the objects are of a topic that was deleted since.
 
     Its offsets say nothing of the present one, whose id is ``topic_id``.
@@ -100,7 +100,7 @@ def refuse_earlier_topic(planned: Recovery, topic_id: str | None) -> None:
 
 
 def _batches(
-    topic_partition: TopicPartition, extents: Sequence[Extent], generation: int
+    topic_partition: TopicPartition, extents: Sequence[StoredRange], generation: int
 ) -> Sequence[OffsetRange]:
     batches = batches_of(extents, generation)
     if not batches:
@@ -116,7 +116,7 @@ def _batches(
     return batches
 
 
-def recover(ledger: OffsetLedger, planned: Recovery) -> Entry:
+def recover(ledger: OffsetLedger, planned: RecoveredEntry) -> Entry:
     """Make the entry, if there is still none.  Raises ``Refused``, ``LeaseLost``."""
     lease = ledger.lease(planned.topic_partition, LEASE_TIMEOUT)
     try:
@@ -164,7 +164,7 @@ def _chain(
 
 
 def _refuse_unknown(
-    topic_partition: TopicPartition, extents: Sequence[Extent], last: OffsetRange
+    topic_partition: TopicPartition, extents: Sequence[StoredRange], last: OffsetRange
 ) -> None:
     """Raise where objects behind the last batch may hold messages that would be stored twice."""
     unknown = [
@@ -192,7 +192,7 @@ def intent_of(
     archive: Archive,
     topic_partition: TopicPartition,
     batch: OffsetRange,
-    objects: Sequence[Extent],
+    objects: Sequence[StoredRange],
     owner: str,
     at: float,
 ) -> Intent:

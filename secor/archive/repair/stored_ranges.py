@@ -13,7 +13,7 @@ from secor.core.model import OffsetRange, TopicPartition, next_offset
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class StoredRange:
     """One object and its batch.
 
     An object without our metadata is taken to reach to the next one.  The last of them
@@ -36,7 +36,7 @@ class Extent:
 
 def extents_of(
     archive: Archive, topic_partition: TopicPartition, *, superseded: bool = False
-) -> list[Extent]:
+) -> list[StoredRange]:
     """Return the objects of a topic partition by start, of every generation, also those in
     quarantine and, if asked for, those that are ``superseded``.
     """
@@ -61,11 +61,11 @@ def _end_of(archive: Archive, archived: ArchivedObject) -> int | None:
     return end
 
 
-def with_extents(objects: Sequence[ArchivedObject]) -> list[Extent]:
+def with_extents(objects: Sequence[ArchivedObject]) -> list[StoredRange]:
     """Tell the extents of the objects of one topic partition."""
     ordered = sorted(objects, key=lambda archived: (archived.batch_start, archived.key))
     return [
-        Extent(
+        StoredRange(
             archived,
             archived.batch_start,
             archived.info.batch.end if archived.info else _next(archived, ordered),
@@ -95,7 +95,7 @@ def _begins_behind(archived: ArchivedObject, other: ArchivedObject) -> bool:
     return other.name.output_partition == archived.name.output_partition
 
 
-def batches_of(extents: Iterable[Extent], generation: int) -> list[OffsetRange]:
+def batches_of(extents: Iterable[StoredRange], generation: int) -> list[OffsetRange]:
     """Return the batches that objects of a generation tell of, in order."""
     return sorted(
         {

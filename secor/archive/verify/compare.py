@@ -12,7 +12,7 @@ from secor.core.model import SCHEMA
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ObjectRecords:
     """Records of one object with non-decreasing offsets.
 
     Of an offset in rows of several generations those of the greatest count; ``offsets_only``
@@ -38,7 +38,7 @@ class Combined:
     superseded: int
 
 
-def combine(rows: Sequence[Rows]) -> Combined:
+def combine(rows: Sequence[ObjectRecords]) -> Combined:
     """Sort a window's records by offset; the greatest generation counts."""
     none = np.empty(0, np.int64)
     if not rows:

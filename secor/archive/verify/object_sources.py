@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.verify.compare import Rows, offsets_of
-from secor.archive.verify.report import Kind, PartitionReport
+from secor.archive.verify.compare import ObjectRecords, offsets_of
+from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.core.errors import CorruptFile
 from secor.core.model import next_offset
 from secor.parsing.parts import release_part
@@ -54,9 +54,9 @@ class ObjectSource:
         self._held: pa.RecordBatch | None = None
         self._ended = False
 
-    def upto(self, end: int) -> list[Rows]:
+    def upto(self, end: int) -> list[ObjectRecords]:
         """Return the records below ``end`` that were not yet given."""
-        rows: list[Rows] = []
+        rows: list[ObjectRecords] = []
         while (current := self._current()) is not None:
             offsets = offsets_of(current)
             below = int(offsets.searchsorted(end))
@@ -86,11 +86,13 @@ class ObjectSource:
             return None
         return next_offset(int(offsets_of(current)[-1]))
 
-    def _rows(self, records: pa.RecordBatch) -> Rows:
+    def _rows(self, records: pa.RecordBatch) -> ObjectRecords:
         kinds = records.column("timestamp_type")
         foreign = self.archived.info is None
         lossy = foreign or kinds.null_count == records.num_rows
-        return Rows(records, self._generation, lossy, self.archived.key, self._offsets_only)
+        return ObjectRecords(
+            records, self._generation, lossy, self.archived.key, self._offsets_only
+        )
 
     def _current(self) -> pa.RecordBatch | None:
         while self._held is None and not self._ended:
@@ -134,7 +136,7 @@ class ObjectSource:
     def _corrupt(self, text: str) -> None:
         at = self.start if self.last is None else self.last
         self._report.found_range(
-            Kind.CORRUPT,
+            FindingKind.CORRUPT,
             at,
             next_offset(at),
             key=self.archived.key,
@@ -142,14 +144,14 @@ class ObjectSource:
         )
 
 
-class Merge:
+class ObjectMerge:
     """Objects of one topic partition, opened when their offsets come, merged by offset."""
 
     def __init__(self, sources: Sequence[ObjectSource]) -> None:
         self._waiting = sorted(sources, key=lambda source: source.start, reverse=True)
         self._open: list[ObjectSource] = []
 
-    def upto(self, end: int) -> list[Rows]:
+    def upto(self, end: int) -> list[ObjectRecords]:
         """Return the records below ``end`` that were not yet given."""
         while self._waiting and self._waiting[-1].start < end:
             self._open.append(self._waiting.pop())
@@ -157,7 +159,7 @@ class Merge:
         self._open = [source for source in self._open if source.head() is not None]
         return rows
 
-    def windows(self, end: int | None = None) -> Iterator[list[Rows]]:
+    def windows(self, end: int | None = None) -> Iterator[list[ObjectRecords]]:
         """Give the records below ``end`` (all without one) in windows.
 
         A window has at most what open objects hold: a batch of records of each.

@@ -10,10 +10,10 @@ from secor.archive.erasures import NO_ERASURES, Erasures, LogErasures
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.verify.compare import combine
 from secor.archive.verify.inventory import Inventory
-from secor.archive.verify.object_sources import Merge, ObjectSource
+from secor.archive.verify.object_sources import ObjectMerge, ObjectSource
 from secor.archive.verify.parsed_objects import Recorded, Recordings
 from secor.archive.verify.partition_sources import missing_metadata
-from secor.archive.verify.report import BACK_AGAIN, Kind, PartitionReport
+from secor.archive.verify.report import BACK_AGAIN, FindingKind, PartitionReport
 from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, TopicPartition, next_offset
 
@@ -66,7 +66,7 @@ def _check_chain(objects: Iterable[ArchivedObject], report: PartitionReport) -> 
     for batch in batches:
         if end is not None and batch.start > end:
             report.found_range(
-                Kind.MISSING,
+                FindingKind.MISSING,
                 end,
                 batch.start,
                 count=batch.start - end,
@@ -77,7 +77,7 @@ def _check_chain(objects: Iterable[ArchivedObject], report: PartitionReport) -> 
             overlap = OffsetRange(batch.start, min(end, batch.end))
             report.notes.append(f"batch {batch} overlaps the one before it in {overlap}")
             report.found_range(
-                Kind.TWICE,
+                FindingKind.TWICE,
                 overlap.start,
                 overlap.end,
                 count=overlap.end - overlap.start,
@@ -106,15 +106,17 @@ def _check_contents(
             _read_text(archived, archive, report)
         else:
             with_offsets.append(ObjectSource(archive, archived, report))
-    for rows in Merge(with_offsets).windows():
+    for rows in ObjectMerge(with_offsets).windows():
         combined = combine(rows)
         report.compared += len(combined.offsets)
         tracked = inventory is not None and len(with_offsets) == len(inventory.objects)
         if inventory is not None and tracked and len(combined.offsets):
             inventory.window(next_offset(int(combined.offsets[-1])), combined.offsets)
         keys = ", ".join(sorted({part.key for part in rows})[:3])
-        report.note(Kind.TWICE, combined.twice, text=f"in {keys}")
-        report.note(Kind.EXTRA, erased.back_again(combined.records), text=f"{BACK_AGAIN} ({keys})")
+        report.note(FindingKind.TWICE, combined.twice, text=f"in {keys}")
+        report.note(
+            FindingKind.EXTRA, erased.back_again(combined.records), text=f"{BACK_AGAIN} ({keys})"
+        )
 
 
 def _name_fault(archived: ArchivedObject) -> str | None:
@@ -156,4 +158,4 @@ def _read_text(archived: ArchivedObject, archive: Archive, report: PartitionRepo
 
 def _corrupt(report: PartitionReport, archived: ArchivedObject, text: str) -> None:
     at = archived.first_offset
-    report.found_range(Kind.CORRUPT, at, next_offset(at), key=archived.key, text=text)
+    report.found_range(FindingKind.CORRUPT, at, next_offset(at), key=archived.key, text=text)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.verify.compare import offsets_of
-from secor.archive.verify.report import Kind, PartitionReport
+from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.core.errors import CorruptFile
 from secor.core.model import Chunk, OffsetRange, TopicPartition, next_offset
 from secor.core.ports import Parser
@@ -131,7 +131,7 @@ class CountedSource:
         self._report.counted += min(rows, self._rows)
         if rows != self._rows:
             self._report.found_range(
-                Kind.MISSING if rows < self._rows else Kind.EXTRA,
+                FindingKind.MISSING if rows < self._rows else FindingKind.EXTRA,
                 self.range.start,
                 self.range.end,
                 count=abs(rows - self._rows),
@@ -152,6 +152,6 @@ class CountedSource:
         except CorruptFile as error:
             text = str(error).removeprefix(f"{archived.key}: ")
             self._report.found_range(
-                Kind.CORRUPT, start, next_offset(start), key=archived.key, text=text
+                FindingKind.CORRUPT, start, next_offset(start), key=archived.key, text=text
             )
         return rows

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from secor.archive.erasures import NOTHING_ERASED, LogErasures, as_tombstones
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.verify.compare import Rows, combine, differing, offsets_of
+from secor.archive.verify.compare import ObjectRecords, combine, differing, offsets_of
 from secor.archive.verify.inventory import Inventory
 from secor.archive.verify.log_port import Log
 from secor.archive.verify.parsed_objects import CountedSource, Parsing, without
 from secor.archive.verify.partition_sources import Pending, sources_of
-from secor.archive.verify.report import BACK_AGAIN, Kind, PartitionReport
+from secor.archive.verify.report import BACK_AGAIN, FindingKind, PartitionReport
 from secor.archive.verify.text_objects import SharedSource, TextSource, reach_of
 from secor.core.model import SCHEMA, Chunk, LogRange, TopicPartition, next_offset
 
@@ -25,7 +25,7 @@ _NO_OFFSETS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ComparedRange:
     """What is to be compared.
 
     Every message the log has in ``[start, committed)`` must be in the archive; at and
@@ -47,7 +47,7 @@ class PartitionCheck:
         *,
         archive: Archive,
         log: Log,
-        bounds: Bounds,
+        bounds: ComparedRange,
         progress: Callable[[TopicPartition, int], None] | None = None,
         parsing: Parsing | None = None,
         inventory: Inventory | None = None,
@@ -109,7 +109,7 @@ class PartitionCheck:
             )
         if committed > log_range.last:
             self.report.found_range(
-                Kind.EXTRA,
+                FindingKind.EXTRA,
                 log_range.last,
                 committed,
                 count=committed - log_range.last,
@@ -161,7 +161,7 @@ class PartitionCheck:
         wanted = offsets_of(log)
         if not np.array_equal(offsets, wanted):
             there = np.isin(wanted, offsets, assume_unique=True)
-            self.report.note(Kind.MISSING, wanted[~there])
+            self.report.note(FindingKind.MISSING, wanted[~there])
             logged = np.isin(offsets, wanted, assume_unique=True)
             self.report.unlogged += int((~logged).sum())
             log, records = log.filter(pa.array(there)), records.filter(pa.array(logged))
@@ -176,10 +176,10 @@ class PartitionCheck:
         wrong = differing(log, records, lossy)
         if self._erased and len(wrong):
             wrong = wrong[self._not_emptied(log.take(wrong), records.take(wrong), lossy[wrong])]
-        self.report.note(Kind.DIFFERENT, wanted[wrong], key=_only_key(rows))
+        self.report.note(FindingKind.DIFFERENT, wanted[wrong], key=_only_key(rows))
 
     def _without_erased(
-        self, log: pa.RecordBatch, rows: Sequence[Rows]
+        self, log: pa.RecordBatch, rows: Sequence[ObjectRecords]
     ) -> tuple[pa.RecordBatch, np.ndarray]:
         """Take out what no object records by its offset and a list of erased keys names.
 
@@ -202,13 +202,15 @@ class PartitionCheck:
         self.report.erased += log.num_rows - len(wrong)
         return wrong
 
-    def _back_again(self, stored: pa.RecordBatch, rows: Sequence[Rows]) -> None:
+    def _back_again(self, stored: pa.RecordBatch, rows: Sequence[ObjectRecords]) -> None:
         """Note stored messages that are erased: somebody has brought an object back."""
         if self._erased and stored.num_rows:
             again = self._erased.back_again(stored)
-            self.report.note(Kind.EXTRA, again, key=_only_key(rows), text=BACK_AGAIN)
+            self.report.note(FindingKind.EXTRA, again, key=_only_key(rows), text=BACK_AGAIN)
 
-    def _without_filtered(self, log: pa.RecordBatch, rows: Sequence[Rows]) -> pa.RecordBatch:
+    def _without_filtered(
+        self, log: pa.RecordBatch, rows: Sequence[ObjectRecords]
+    ) -> pa.RecordBatch:
         """Take out what no object records by its offset and the parser leaves out."""
         if self._parsing is None or not log.num_rows:
             return log
@@ -218,7 +220,9 @@ class PartitionCheck:
         self.report.filtered += len(filtered)
         return without(log, filtered)
 
-    def _text_rows(self, log: pa.RecordBatch, end: int, stored_rows: Sequence[Rows]) -> list[Rows]:
+    def _text_rows(
+        self, log: pa.RecordBatch, end: int, stored_rows: Sequence[ObjectRecords]
+    ) -> list[ObjectRecords]:
         """Let objects without offsets find their part of the log's rows, beside the rows
         that others have, such as quarantine (``stored_rows``).
         """
@@ -235,7 +239,7 @@ class PartitionCheck:
                     there = _beside(there, stored_rows, pending.generation)
                 there = source.take(there)
                 bare = isinstance(source, CountedSource)
-                rows.append(Rows(there, pending.generation, True, pending.key, bare))
+                rows.append(ObjectRecords(there, pending.generation, True, pending.key, bare))
         self._finish_texts(end)
         return rows
 
@@ -262,7 +266,7 @@ class PartitionCheck:
             combined = combine(rows)
             self._twice(combined.twice, rows)
             extra = combined.offsets[combined.offsets >= allowed]
-            self.report.note(Kind.EXTRA, extra, key=_only_key(rows), text="not committed")
+            self.report.note(FindingKind.EXTRA, extra, key=_only_key(rows), text="not committed")
             later = int((combined.offsets >= self._bounds.committed).sum())
             self.report.in_progress += later - len(extra)
         for pending, source in self._reading:
@@ -276,7 +280,7 @@ class PartitionCheck:
                 self.report.in_progress += count
                 continue
             self.report.found_range(
-                Kind.EXTRA,
+                FindingKind.EXTRA,
                 pending.range.start,
                 pending.range.end,
                 count=max(1, count),
@@ -284,18 +288,20 @@ class PartitionCheck:
                 text="not committed",
             )
 
-    def _twice(self, offsets: np.ndarray, rows: Sequence[Rows]) -> None:
+    def _twice(self, offsets: np.ndarray, rows: Sequence[ObjectRecords]) -> None:
         keys = sorted({part.key for part in rows})
         shown = ", ".join(keys[:3])
-        self.report.note(Kind.TWICE, np.unique(offsets), text=f"in {shown}")
+        self.report.note(FindingKind.TWICE, np.unique(offsets), text=f"in {shown}")
 
 
-def _beside(log: pa.RecordBatch, stored_rows: Sequence[Rows], generation: int) -> pa.RecordBatch:
+def _beside(
+    log: pa.RecordBatch, stored_rows: Sequence[ObjectRecords], generation: int
+) -> pa.RecordBatch:
     """Return the rows of the log that no other object of the generation holds."""
     offsets = [offsets_of(part.records) for part in stored_rows if part.generation == generation]
     return without(log, np.concatenate(offsets)) if offsets else log
 
 
-def _only_key(rows: Sequence[Rows]) -> str | None:
+def _only_key(rows: Sequence[ObjectRecords]) -> str | None:
     keys = {part.key for part in rows}
     return keys.pop() if len(keys) == 1 else None

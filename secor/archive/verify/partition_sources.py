@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.verify.object_sources import Merge, ObjectSource
+from secor.archive.verify.object_sources import ObjectMerge, ObjectSource
 from secor.archive.verify.parsed_objects import Parsing, Recorded, Recordings
-from secor.archive.verify.report import Kind, PartitionReport
+from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.archive.verify.text_objects import Place, Reach, places, written_as
 from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, next_offset
@@ -78,7 +78,7 @@ def sources_of(
     report: PartitionReport,
     parsing: Parsing | None,
     reach: Reach,
-) -> tuple[Merge, list[Pending]]:
+) -> tuple[ObjectMerge, list[Pending]]:
     """Return the objects with offsets, and those without, the last in the log first.
 
     Faults go to ``report``; ``parsing`` is for groups that parse.
@@ -95,7 +95,9 @@ def sources_of(
         for fault in (archived.fault, missing_metadata(archive, archived, what)):
             if fault:
                 at = archived.first_offset
-                report.found_range(Kind.CORRUPT, at, next_offset(at), key=archived.key, text=fault)
+                report.found_range(
+                    FindingKind.CORRUPT, at, next_offset(at), key=archived.key, text=fault
+                )
         if what in (Recorded.PAYLOADS, Recorded.NUMBER):
             log_format = archive.format_of(archived)
             key = None
@@ -112,4 +114,4 @@ def sources_of(
         for place in places(alike, reach, buckets=parsing is None)
     ]
     pending.sort(key=lambda text_object: text_object.range.start, reverse=True)
-    return Merge(with_offsets), pending
+    return ObjectMerge(with_offsets), pending

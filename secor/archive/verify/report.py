@@ -43,7 +43,7 @@ _REMARKS = (
 """What a number of messages is, by the counter's name."""
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """What can be wrong; all count messages, except ``CORRUPT``: objects, ``LEDGER``: entries."""
 
     MISSING = "missing"
@@ -55,10 +55,10 @@ class Kind(StrEnum):
 
 
 @dataclass(slots=True)
-class Finding:
+class OffsetFinding:
     """``count`` offsets between ``start`` and ``end`` (exclusive) have the same trouble."""
 
-    kind: Kind
+    kind: FindingKind
     start: int
     end: int
     count: int
@@ -66,7 +66,7 @@ class Finding:
     text: str = ""
 
     def __str__(self) -> str:
-        if self.kind is Kind.LEDGER:
+        if self.kind is FindingKind.LEDGER:
             return f"unreadable entry: {self.text}"
         where = (
             f"offset {self.start}"
@@ -75,7 +75,7 @@ class Finding:
         )
         many = (
             f" ({how_many(self.count, 'message')})"
-            if self.count > 1 and self.kind is not Kind.CORRUPT
+            if self.count > 1 and self.kind is not FindingKind.CORRUPT
             else ""
         )
         key = f" in {self.key}" if self.key else ""
@@ -115,8 +115,8 @@ class PartitionReport:
     in_progress: int = 0
     behind: int = 0
     withheld: int = 0
-    counts: Counter[Kind] = field(default_factory=Counter)
-    findings: list[Finding] = field(default_factory=list)
+    counts: Counter[FindingKind] = field(default_factory=Counter)
+    findings: list[OffsetFinding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     inventory: Inventory | None = None
 
@@ -126,7 +126,7 @@ class PartitionReport:
         return self.offsets_only - self.counted
 
     def note(
-        self, kind: Kind, offsets: np.ndarray, *, key: str | None = None, text: str = ""
+        self, kind: FindingKind, offsets: np.ndarray, *, key: str | None = None, text: str = ""
     ) -> None:
         """Note sorted ``offsets`` with one trouble."""
         if not len(offsets):
@@ -136,7 +136,7 @@ class PartitionReport:
 
     def found_range(
         self,
-        kind: Kind,
+        kind: FindingKind,
         start: int,
         end: int,
         *,
@@ -148,10 +148,10 @@ class PartitionReport:
         self.counts[kind] += count
         last = next((f for f in reversed(self.findings) if f.kind == kind), None)
         joins = last and (last.key, last.text, last.end) == (key, text, start)
-        if last and joins and kind is not Kind.CORRUPT:
+        if last and joins and kind is not FindingKind.CORRUPT:
             last.end, last.count = end, last.count + count
         elif len(self.findings) < LISTED:
-            self.findings.append(Finding(kind, start, end, count, key, text))
+            self.findings.append(OffsetFinding(kind, start, end, count, key, text))
 
     def as_json(self) -> dict[str, object]:
         """Return it for ``--json``."""
@@ -172,7 +172,7 @@ class PartitionReport:
             "in_progress": self.in_progress,
             "behind": self.behind,
             "withheld": self.withheld,
-            "counts": {kind.value: self.counts[kind] for kind in Kind},
+            "counts": {kind.value: self.counts[kind] for kind in FindingKind},
             "findings": [
                 {
                     "kind": finding.kind.value,
@@ -196,9 +196,9 @@ class Report:
     with_topic: bool = True
 
     @property
-    def counts(self) -> Counter[Kind]:
+    def counts(self) -> Counter[FindingKind]:
         """All troubles by kind."""
-        return sum((partition.counts for partition in self.partitions), Counter[Kind]())
+        return sum((partition.counts for partition in self.partitions), Counter[FindingKind]())
 
     @property
     def exit_code(self) -> int:
@@ -245,22 +245,22 @@ class Report:
         objects = sum(partition.objects for partition in self.partitions)
         what = "verified" if self.with_topic else "read (archive only)"
         kinds = (
-            [Kind.MISSING, Kind.TWICE, Kind.DIFFERENT]
+            [FindingKind.MISSING, FindingKind.TWICE, FindingKind.DIFFERENT]
             if self.with_topic
-            else ([Kind.MISSING, Kind.TWICE])
+            else ([FindingKind.MISSING, FindingKind.TWICE])
         )
         counts = self.counts
         parts = [
             f"{counts[kind]:,} {kind}" if counts[kind] else f"nothing {kind}" for kind in kinds
         ]
-        if counts[Kind.DIFFERENT] and not self.with_topic:
-            parts.append(f"{counts[Kind.DIFFERENT]:,} different")
-        if counts[Kind.EXTRA]:
-            parts.append(f"{counts[Kind.EXTRA]:,} extra")
-        if counts[Kind.CORRUPT]:
-            parts.append(f"{how_many(counts[Kind.CORRUPT], 'object')} corrupt")
-        if counts[Kind.LEDGER]:
-            entries = how_many(counts[Kind.LEDGER], "ledger entry", "ledger entries")
+        if counts[FindingKind.DIFFERENT] and not self.with_topic:
+            parts.append(f"{counts[FindingKind.DIFFERENT]:,} different")
+        if counts[FindingKind.EXTRA]:
+            parts.append(f"{counts[FindingKind.EXTRA]:,} extra")
+        if counts[FindingKind.CORRUPT]:
+            parts.append(f"{how_many(counts[FindingKind.CORRUPT], 'object')} corrupt")
+        if counts[FindingKind.LEDGER]:
+            entries = how_many(counts[FindingKind.LEDGER], "ledger entry", "ledger entries")
             parts.append(f"{entries} unreadable")
         compared = f"{what} {how_many(messages, 'message')} in {how_many(objects, 'object')}"
         return f"{compared}: {', '.join(parts)}{self._waiting}"
@@ -286,6 +286,6 @@ class Report:
         """Return it for ``--json``."""
         return {
             "summary": self.summary,
-            "counts": {kind.value: self.counts[kind] for kind in Kind},
+            "counts": {kind.value: self.counts[kind] for kind in FindingKind},
             "partitions": [partition.as_json() for partition in self.partitions],
         }

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.verify.compare import offsets_of
-from secor.archive.verify.report import Kind, PartitionReport
+from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, next_offset
 from secor.core.text import how_many
@@ -142,7 +142,7 @@ class TextSource:
         rest = 0 if self._broken else len(self._read(BLOCK))
         if rest:
             self._report.found_range(
-                Kind.EXTRA,
+                FindingKind.EXTRA,
                 self.range.end,
                 next_offset(self.range.end),
                 key=self._archived.key,
@@ -164,7 +164,7 @@ class TextSource:
             start = self.range.start
             text = str(error).removeprefix(f"{self._archived.key}: ")
             self._report.found_range(
-                Kind.CORRUPT, start, next_offset(start), key=self._archived.key, text=text
+                FindingKind.CORRUPT, start, next_offset(start), key=self._archived.key, text=text
             )
             return b""
 
@@ -183,7 +183,7 @@ class TextSource:
                 at += len(line)
             there = next_offset(row)
         offsets = offsets_of(records)[np.array(different, np.int64)]
-        self._report.note(Kind.DIFFERENT, offsets, key=self._archived.key)
+        self._report.note(FindingKind.DIFFERENT, offsets, key=self._archived.key)
         return records.slice(0, there)
 
 
@@ -228,15 +228,15 @@ class SharedSource:
                 start = archived.first_offset
                 text = str(error).removeprefix(f"{archived.key}: ")
                 self._report.found_range(
-                    Kind.CORRUPT, start, next_offset(start), key=archived.key, text=text
+                    FindingKind.CORRUPT, start, next_offset(start), key=archived.key, text=text
                 )
         if (rows, total) != (self._rows, self._sum):
             kind = (
-                Kind.MISSING
+                FindingKind.MISSING
                 if rows < self._rows
-                else Kind.EXTRA
+                else FindingKind.EXTRA
                 if rows > self._rows
-                else Kind.DIFFERENT
+                else FindingKind.DIFFERENT
             )
             self._report.found_range(
                 kind,

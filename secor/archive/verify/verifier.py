@@ -13,8 +13,8 @@ from secor.archive.verify.inventory import Inventory
 from secor.archive.verify.log_port import Log
 from secor.archive.verify.offline_check import check_alone
 from secor.archive.verify.parsed_objects import Parsing
-from secor.archive.verify.partition import Bounds, PartitionCheck
-from secor.archive.verify.report import Kind, PartitionReport
+from secor.archive.verify.partition import ComparedRange, PartitionCheck
+from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.core.errors import CorruptFile, LedgerCorrupt
 from secor.core.model import Entry, TopicPartition, next_offset
 from secor.core.ports import OffsetLedger
@@ -96,7 +96,7 @@ class Verifier:
                     f"the archive begins at offset {begins}: what was below has expired"
                 )
             if topic_partition in faults:
-                report.found_range(Kind.LEDGER, 0, 0, text=faults[topic_partition])
+                report.found_range(FindingKind.LEDGER, 0, 0, text=faults[topic_partition])
             if topic_id and after.topic_id and topic_id != after.topic_id:
                 report.notes.append(
                     f"the topic was deleted and created again (id {after.topic_id}, now {topic_id})"
@@ -140,7 +140,7 @@ class Verifier:
             settled.objects,
             archive=self.archive,
             log=self.log,
-            bounds=Bounds(start, committed, allowed),
+            bounds=ComparedRange(start, committed, allowed),
             progress=self.progress,
             parsing=self.parsing,
             inventory=self._inventory(start, committed, settled.objects),
@@ -216,7 +216,7 @@ class _Settled:
         for archived, why in self.damaged:
             key, at = marker_key(archived.name), archived.first_offset
             text = why.removeprefix(f"{key}: ")
-            report.found_range(Kind.CORRUPT, at, next_offset(at), key=key, text=text)
+            report.found_range(FindingKind.CORRUPT, at, next_offset(at), key=key, text=text)
         if self.unfinished:
             report.notes.append(
                 f"{how_many(self.unfinished, 'object')} in quarantine: a replay is under way, or"

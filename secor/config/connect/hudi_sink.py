@@ -26,7 +26,7 @@ from secor.config.connect.settings import (
     finish_connector,
 )
 from secor.config.hudi import OWN
-from secor.config.translation.draft import Draft, Line, Outcome
+from secor.config.translation.draft import Draft, Line, PropertyOutcome
 from secor.config.translation.properties import Properties
 
 CLASSES = frozenset(
@@ -179,7 +179,10 @@ def _properties(draft: Draft, put: Put) -> None:
         if not name.startswith("hoodie.") or name in draft.outcomes or known:
             continue
         if name in OWN or name in ("hoodie.kafka.commit.interval.secs", "hoodie.table.type"):
-            draft.outcomes[name] = (Outcome.UNNEEDED, "it follows from the keys of [[tables]]")
+            draft.outcomes[name] = (
+                PropertyOutcome.UNNEEDED,
+                "it follows from the keys of [[tables]]",
+            )
         elif draft.value(name):
             properties[name] = draft.value(name)
             names.append(name)

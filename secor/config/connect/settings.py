@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from secor.config.translation.draft import Draft, Outcome
+from secor.config.translation.draft import Draft, PropertyOutcome
 from secor.config.translation.report import finish
 
-NOT_NEEDED, NOT_SUPPORTED = Outcome.UNNEEDED, Outcome.UNSUPPORTED
+NOT_NEEDED, NOT_SUPPORTED = PropertyOutcome.UNNEEDED, PropertyOutcome.UNSUPPORTED
 
 _REFERENCE = re.compile(r"\$\{\w+:(?!-)[^}]*\}")
 """A reference to one of Connect's config providers; ``${NAME}`` is the environment's."""
@@ -32,7 +32,7 @@ class SinkSetting:
 
     name: str
     here: str
-    outcome: Outcome | None = None
+    outcome: PropertyOutcome | None = None
 
     def matches(self, name: str) -> bool:
         """Tell whether this is the row of a setting that a connector has."""
@@ -123,19 +123,21 @@ def markdown_rows(rows: Iterable[SinkSetting]) -> list[str]:
     return [*head, *(f"| `{row.name}` | {row.here} |" for row in rows)]
 
 
-def default_outcome(draft: Draft, name: str, rows: tuple[SinkSetting, ...]) -> tuple[Outcome, str]:
+def default_outcome(
+    draft: Draft, name: str, rows: tuple[SinkSetting, ...]
+) -> tuple[PropertyOutcome, str]:
     """Return what is reported of a setting that no converter has mapped or explained."""
     row = row_of(name, rows)
     if row is None:
         near = get_close_matches(name, [item.name for item in rows], n=1, cutoff=0.85)
-        return Outcome.UNKNOWN, f"did you mean {near[0]}?" if near else ""
+        return PropertyOutcome.UNKNOWN, f"did you mean {near[0]}?" if near else ""
     if row.outcome is None:
-        return Outcome.UNNEEDED, "it changes nothing with these settings"
+        return PropertyOutcome.UNNEEDED, "it changes nothing with these settings"
     return row.outcome, row.here.replace("`", "")
 
 
 def finish_connector(
-    draft: Draft, program: str, source: str, rest: Callable[[str], tuple[Outcome, str]]
+    draft: Draft, program: str, source: str, rest: Callable[[str], tuple[PropertyOutcome, str]]
 ) -> tuple[str, Draft]:
     """Return the file and the draft; values that only Connect could look up are faults."""
     for line in [*draft.lines, *(line for lines in draft.rules.values() for line in lines)]:

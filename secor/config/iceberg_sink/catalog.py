@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from secor.config.translation.draft import Draft, Outcome
+from secor.config.translation.draft import Draft, PropertyOutcome
 
 PREFIX = "iceberg.catalog."
 
@@ -68,7 +68,7 @@ def _kind(draft: Draft) -> str | None:
         draft.unsupported(why, name)
         draft.todo("set catalog.properties: type, uri, warehouse (docs/tables.md, Catalogs)")
         return None
-    draft.outcomes[name] = (Outcome.MAPPED, f'catalog.properties.type = "{kind}"')
+    draft.outcomes[name] = (PropertyOutcome.MAPPED, f'catalog.properties.type = "{kind}"')
     return kind
 
 
@@ -116,7 +116,7 @@ def _property(draft: Draft, name: str, properties: dict[str, str]) -> None:
     elif own in _SECRETS:
         variable = _SECRETS[own]
         properties[own] = f"${{{variable}:-}}"
-        draft.outcomes[name] = (Outcome.MAPPED, f"{variable}, in the environment")
+        draft.outcomes[name] = (PropertyOutcome.MAPPED, f"{variable}, in the environment")
         draft.todo(f"put the value of {name} into the environment as {variable}")
     elif own in _SAME or own.startswith("header."):
         properties[own] = value
@@ -127,11 +127,14 @@ def _property(draft: Draft, name: str, properties: dict[str, str]) -> None:
             why = "data files can be in S3, Google's and Azure's stores, or in a directory"
             draft.unsupported(why, name)
     elif own in ("jdbc.user", "jdbc.password"):
-        draft.outcomes[name] = (Outcome.UNNEEDED, "it is a part of catalog.properties.uri")
+        draft.outcomes[name] = (PropertyOutcome.UNNEEDED, "it is a part of catalog.properties.uri")
     else:
         why = "no counterpart is known; if the Iceberg library for Python has one, it belongs into"
-        draft.outcomes[name] = (Outcome.UNKNOWN, f"{why} catalog.properties")
+        draft.outcomes[name] = (PropertyOutcome.UNKNOWN, f"{why} catalog.properties")
 
 
 def _say(draft: Draft, own: str, value: str) -> None:
-    draft.outcomes[PREFIX + own] = (Outcome.MAPPED, f'catalog.properties."{own}" = "{value}"')
+    draft.outcomes[PREFIX + own] = (
+        PropertyOutcome.MAPPED,
+        f'catalog.properties."{own}" = "{value}"',
+    )

@@ -9,7 +9,7 @@ from secor.config.connect.kafka import convert_kafka
 from secor.config.connect.settings import CONNECT_SETTINGS, default_outcome, finish_connector
 from secor.config.iceberg_sink import catalog, routes
 from secor.config.iceberg_sink.sink_settings import SINK_SETTINGS, transform_of
-from secor.config.translation.draft import Draft, Outcome
+from secor.config.translation.draft import Draft, PropertyOutcome
 from secor.config.translation.properties import Properties
 
 CLASSES = frozenset(
@@ -53,10 +53,10 @@ def convert(properties: Properties, source: str) -> tuple[str, Draft]:
     )
 
 
-def _default_outcome(draft: Draft, name: str) -> tuple[Outcome, str]:
+def _default_outcome(draft: Draft, name: str) -> tuple[PropertyOutcome, str]:
     transform = transform_of(draft.value(name)) if _TRANSFORM.fullmatch(name) else None
     if transform is not None:
-        return Outcome.UNSUPPORTED, transform.here.replace("`", "")
+        return PropertyOutcome.UNSUPPORTED, transform.here.replace("`", "")
     return default_outcome(draft, name, (*SINK_SETTINGS, *CONNECT_SETTINGS))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from secor.config.translation.draft import Draft, Line, Outcome
+from secor.config.translation.draft import Draft, Line, PropertyOutcome
 
 _TABLE_SETTING = re.compile(r"iceberg\.table\.(?P<table>.+)\.(?P<key>[a-z-]+)")
 _WITH_COLUMN_FIRST = re.compile(r"(bucket|truncate)\(\s*([^(),]+?)\s*,\s*(\d+)\s*\)")
@@ -63,7 +63,10 @@ def _static(draft: Draft, field: str) -> None:
     for name in draft.properties:
         match = _TABLE_SETTING.fullmatch(name)
         if match and match["table"] not in tables:
-            draft.outcomes[name] = (Outcome.UNKNOWN, "iceberg.tables does not name this table")
+            draft.outcomes[name] = (
+                PropertyOutcome.UNKNOWN,
+                "iceberg.tables does not name this table",
+            )
 
 
 def _route(draft: Draft, lines: list[Line], tables: tuple[str, ...]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from secor.config.output import CODECS, TYPED_FORMATS
-from secor.config.translation.draft import Draft, Outcome
+from secor.config.translation.draft import Draft, PropertyOutcome
 
 FACTORY = "secor.file.reader.writer.factory"
 CODEC = "secor.compression.codec"
@@ -101,7 +101,7 @@ def _text(draft: Draft, writer: Writer, *, flexible: bool) -> None:
     if not flexible:
         why = "only FlexibleDelimitedFileReaderWriterFactory looks at it"
         given = [name for name in (_WRITES, _READS) if name in draft.properties]
-        draft.outcomes.update(dict.fromkeys(given, (Outcome.UNNEEDED, why)))
+        draft.outcomes.update(dict.fromkeys(given, (PropertyOutcome.UNNEEDED, why)))
     elif delimiter not in ("", "\\"):
         draft.set("output.delimiter", delimiter, _WRITES)
     else:

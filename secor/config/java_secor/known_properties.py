@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from secor.config.translation.draft import Outcome
+from secor.config.translation.draft import PropertyOutcome
 
 UNSUPPORTED: Mapping[str, str] = MappingProxyType(
     {
@@ -137,21 +137,21 @@ UNNEEDED: Mapping[str, str] = MappingProxyType(
 """Names by the reason; ``.*`` stands for a topic."""
 
 
-def _table() -> Iterator[tuple[str, tuple[Outcome, str]]]:
-    tables = ((Outcome.UNSUPPORTED, UNSUPPORTED), (Outcome.UNNEEDED, UNNEEDED))
+def _table() -> Iterator[tuple[str, tuple[PropertyOutcome, str]]]:
+    tables = ((PropertyOutcome.UNSUPPORTED, UNSUPPORTED), (PropertyOutcome.UNNEEDED, UNNEEDED))
     for outcome, reasons in tables:
         for why, names in reasons.items():
             yield from ((name, (outcome, why)) for name in names.split())
 
 
-DEFAULTS: Mapping[str, tuple[Outcome, str]] = MappingProxyType(dict(_table()))
+DEFAULTS: Mapping[str, tuple[PropertyOutcome, str]] = MappingProxyType(dict(_table()))
 """What is reported of each property that no converter has mapped or explained."""
 
 
-def default_outcome(name: str) -> tuple[Outcome, str]:
+def default_outcome(name: str) -> tuple[PropertyOutcome, str]:
     """Return what to report of a property that no converter has mapped or explained."""
     for pattern, outcome in DEFAULTS.items():
         if fnmatchcase(name, pattern):
             return outcome
     near = get_close_matches(name, sorted(DEFAULTS), n=1, cutoff=0.7)
-    return Outcome.UNKNOWN, f"did you mean {near[0]}?" if near else ""
+    return PropertyOutcome.UNKNOWN, f"did you mean {near[0]}?" if near else ""

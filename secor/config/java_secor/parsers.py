@@ -113,7 +113,7 @@ _ZONE, _BAD = "secor.parser.timezone", "secor.consumer.max_bad_messages"
 
 
 @dataclass(frozen=True, slots=True)
-class Parser:
+class JavaParser:
     """``time`` is the time's format, ``pattern`` for the property's own, empty for Kafka's."""
 
     decoder: str
@@ -122,16 +122,16 @@ class Parser:
     may_use_kafka: bool = False
 
 
-def _timed(decoder: str, time: str = "auto") -> Parser:
-    return Parser(decoder, time, may_use_kafka=True)
+def _timed(decoder: str, time: str = "auto") -> JavaParser:
+    return JavaParser(decoder, time, may_use_kafka=True)
 
 
-PARSERS: Mapping[str, Parser] = MappingProxyType(
+PARSERS: Mapping[str, JavaParser] = MappingProxyType(
     {
         "JsonMessageParser": _timed("json"),
         "Iso8601MessageParser": _timed("json", "iso8601"),
-        "DateMessageParser": Parser("json", "pattern", "day"),
-        "PatternDateMessageParser": Parser("json", "pattern", "pattern"),
+        "DateMessageParser": JavaParser("json", "pattern", "day"),
+        "PatternDateMessageParser": JavaParser("json", "pattern", "pattern"),
         "RegexMessageParser": _timed("regex"),
         "MessagePackParser": _timed("messagepack"),
         "ThriftMessageParser": _timed("thrift"),
@@ -139,12 +139,12 @@ PARSERS: Mapping[str, Parser] = MappingProxyType(
         "AvroMessageParser": _timed("avro"),
         "ClasspathAvroMessageParser": _timed("avro"),
         "AvroIso8601MessageParser": _timed("avro", "iso8601"),
-        "SplitByFieldMessageParser": Parser("json", "auto", "split"),
-        "AvroSplitByFieldMessageParser": Parser("avro", "auto", "named split"),
-        "OffsetMessageParser": Parser("none", layout="offset"),
-        "DailyOffsetMessageParser": Parser("none", layout="dated offset"),
-        "PartitionedMessageParser": Parser("none"),
-        "KafkaTimestampParser": Parser("none"),
+        "SplitByFieldMessageParser": JavaParser("json", "auto", "split"),
+        "AvroSplitByFieldMessageParser": JavaParser("avro", "auto", "named split"),
+        "OffsetMessageParser": JavaParser("none", layout="offset"),
+        "DailyOffsetMessageParser": JavaParser("none", layout="dated offset"),
+        "PartitionedMessageParser": JavaParser("none"),
+        "KafkaTimestampParser": JavaParser("none"),
     }
 )
 """By the name of Java Secor's class."""
@@ -214,7 +214,7 @@ def _not_parsed(draft: Draft, why: str) -> None:
     draft.unneeded(why, *_OF_PARSERS, *families)
 
 
-def _parser(draft: Draft, parser: Parser) -> None:
+def _parser(draft: Draft, parser: JavaParser) -> None:
     uses_kafka = parser.may_use_kafka and draft.flag(USE_KAFKA)
     decoder = writer_of(draft).decoder or ("none" if uses_kafka else parser.decoder)
     draft.set("parser.decoder", decoder, CLASS)
@@ -232,7 +232,7 @@ def _parser(draft: Draft, parser: Parser) -> None:
     _not_parsed(draft, "the parser that is used does not look at it")
 
 
-def _time(draft: Draft, parser: Parser, decoder: str) -> None:
+def _time(draft: Draft, parser: JavaParser, decoder: str) -> None:
     if decoder == "thrift":
         draft.set("parser.time_field", draft.value(_ID) or "1", _ID)
         draft.unneeded("the type is read from the data", _TYPE)
@@ -259,7 +259,7 @@ def _time_field(draft: Draft) -> None:
     draft.set("parser.time_field", path, FIELD, SEPARATOR)
 
 
-def _layout(draft: Draft, parser: Parser) -> None:
+def _layout(draft: Draft, parser: JavaParser) -> None:
     field = draft.value(_SPLIT).removeprefix("$.")
     if parser.layout in ("split", "named split") and not field:
         draft.fault(_SPLIT, "is empty, and the parser splits by that field")

@@ -15,7 +15,7 @@ _TRUE = frozenset({"true", "on", "yes", "t", "y"})
 _FALSE = frozenset({"false", "off", "no", "f", "n"})
 
 
-class Outcome(StrEnum):
+class PropertyOutcome(StrEnum):
     """What became of a property."""
 
     MAPPED = "mapped"
@@ -45,7 +45,7 @@ class Draft:
     """Lines of ``[[topics]]``, by expression."""
     tables: list[list[Line]] = field(default_factory=list)
     """Lines of each ``[[tables]]``."""
-    outcomes: dict[str, tuple[Outcome, str]] = field(default_factory=dict)
+    outcomes: dict[str, tuple[PropertyOutcome, str]] = field(default_factory=dict)
     todos: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
@@ -108,20 +108,20 @@ class Draft:
         """Leave ``key``, if the property has a value, to the environment: it is a secret."""
         if self.value(name):
             variable = variable_name(tuple(key.split(".")))
-            self.outcomes[name] = (Outcome.MAPPED, f"{variable}, in the environment")
+            self.outcomes[name] = (PropertyOutcome.MAPPED, f"{variable}, in the environment")
             self.todos.append(f"put {what} {name} into the environment as {variable}")
 
     def unsupported(self, why: str, *names: str) -> None:
         """Record that properties have no counterpart; ``why`` also says what to do instead."""
         for name in names:
             if self.value(name):
-                self.outcomes[name] = (Outcome.UNSUPPORTED, why)
+                self.outcomes[name] = (PropertyOutcome.UNSUPPORTED, why)
 
     def unneeded(self, why: str, *names: str) -> None:
         """Record that properties need no counterpart; an earlier outcome stays."""
         for name in names:
             if self.value(name):
-                self.outcomes.setdefault(name, (Outcome.UNNEEDED, why))
+                self.outcomes.setdefault(name, (PropertyOutcome.UNNEEDED, why))
 
     def todo(self, sentence: str) -> None:
         """Record what a person still has to do."""
@@ -138,8 +138,8 @@ class Draft:
         text = f"{key} = {toml_value(value)}"
         for name in given:
             outcome, before = self.outcomes.get(name, (None, ""))
-            texts = before.split("; ") if outcome is Outcome.MAPPED else []
-            self.outcomes[name] = (Outcome.MAPPED, "; ".join(dict.fromkeys([*texts, text])))
+            texts = before.split("; ") if outcome is PropertyOutcome.MAPPED else []
+            self.outcomes[name] = (PropertyOutcome.MAPPED, "; ".join(dict.fromkeys([*texts, text])))
         return given
 
 

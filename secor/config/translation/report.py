@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from secor.config.load import validate
 from secor.config.show import toml_value
-from secor.config.translation.draft import Draft, Line, Outcome
+from secor.config.translation.draft import Draft, Line, PropertyOutcome
 from secor.core.errors import ConfigurationError
 
 _SECTIONS = (
@@ -37,7 +37,7 @@ _WIDTH = 100
 
 
 def finish(
-    draft: Draft, about: str, source: str, rest: Callable[[str], tuple[Outcome, str]]
+    draft: Draft, about: str, source: str, rest: Callable[[str], tuple[PropertyOutcome, str]]
 ) -> tuple[str, Draft]:
     """Return the file, which begins with the comment ``about``, and what became of each property.
 
@@ -48,7 +48,7 @@ def finish(
     for name in draft.properties:
         if name not in draft.outcomes:
             empty = not draft.value(name)
-            draft.outcomes[name] = (Outcome.EMPTY, "") if empty else rest(name)
+            draft.outcomes[name] = (PropertyOutcome.EMPTY, "") if empty else rest(name)
     _refuse(source, draft.faults)
     text = render(draft, about)
     _, faults = validate(tomllib.loads(text))
@@ -107,21 +107,28 @@ def _lines(lines: list[Line], section: str) -> Iterator[str]:
 
 def needs_a_person(draft: Draft) -> bool:
     """Tell whether something was left that only a person can settle."""
-    left = (Outcome.UNSUPPORTED, Outcome.UNKNOWN)
+    left = (PropertyOutcome.UNSUPPORTED, PropertyOutcome.UNKNOWN)
     return any(outcome in left for outcome, _ in draft.outcomes.values())
 
 
 def report(draft: Draft) -> Iterator[str]:
     """Yield the lines: the most pressing ones last, where a terminal shows them."""
-    for outcome in (Outcome.MAPPED, Outcome.UNNEEDED, Outcome.UNKNOWN, Outcome.UNSUPPORTED):
+    for outcome in (
+        PropertyOutcome.MAPPED,
+        PropertyOutcome.UNNEEDED,
+        PropertyOutcome.UNKNOWN,
+        PropertyOutcome.UNSUPPORTED,
+    ):
         names = [name for name in draft.properties if draft.outcomes[name][0] is outcome]
         if not names:
             continue
         yield f"{outcome.value} ({len(names)})"
         yield from (
-            _group_by_reason(draft, names) if outcome is Outcome.UNNEEDED else _each(draft, names)
+            _group_by_reason(draft, names)
+            if outcome is PropertyOutcome.UNNEEDED
+            else _each(draft, names)
         )
-    empty = sum(outcome is Outcome.EMPTY for outcome, _ in draft.outcomes.values())
+    empty = sum(outcome is PropertyOutcome.EMPTY for outcome, _ in draft.outcomes.values())
     if empty:
         yield f"empty, so as good as not there ({empty})"
     yield from _oddities(draft)

@@ -19,8 +19,8 @@ from secor.formats.sequencefile.fields import (
 )
 from secor.formats.sequencefile.framing import Blocks, frame_blocks
 from secor.formats.sequencefile.header import ESCAPE, LARGEST, encode_vint
-from secor.formats.sequencefile.layouts import Keys, Layout, join_keys
-from secor.formats.sequencefile.record_writer import MOST_WRITE, Output, refuse_large
+from secor.formats.sequencefile.layouts import Keys, SequenceFileLayout, join_keys
+from secor.formats.sequencefile.record_writer import MOST_WRITE, BufferedOutput, refuse_large
 
 BLOCK_SIZE = 1_000_000
 """Bytes of keys and values that end a block: Hadoop's ``io.seqfile.compress.blocksize``."""
@@ -29,7 +29,9 @@ BLOCK_SIZE = 1_000_000
 class BlockBody:
     """Blocks of records: a sync marker, the count, and four compressed buffers."""
 
-    def __init__(self, output: Output, layout: Layout, sync: bytes, codec: Codec) -> None:
+    def __init__(
+        self, output: BufferedOutput, layout: SequenceFileLayout, sync: bytes, codec: Codec
+    ) -> None:
         self._output = output
         self._layout = layout
         self._marker = ESCAPE + sync

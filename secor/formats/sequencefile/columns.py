@@ -17,7 +17,7 @@ from secor.core.model import HEADERS_TYPE, SCHEMA
 from secor.formats.sequencefile.cursor import Bools, Cursor, big_endian
 from secor.formats.sequencefile.fields import Longs, binaries
 from secor.formats.sequencefile.header import BYTES_WRITABLE, LONG_WRITABLE
-from secor.formats.sequencefile.messages import BadRow, Message, unpack_key
+from secor.formats.sequencefile.messages import BadRow, KeyFields, unpack_key
 
 _PAIR = 2
 
@@ -184,7 +184,7 @@ def _names(data: bytes, places: HeaderPlaces, plain: Bools) -> pa.Array | None:
 
 
 def _headers(
-    data: bytes, names: pa.Array, places: HeaderPlaces, plain: Bools, messages: list[Message]
+    data: bytes, names: pa.Array, places: HeaderPlaces, plain: Bools, messages: list[KeyFields]
 ) -> pa.Array:
     """Return the headers of all rows; ``messages`` are the rows that are not plain."""
     values = slices(data, *places.values(plain))

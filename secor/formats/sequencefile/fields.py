@@ -36,7 +36,7 @@ _BINARY_LEAST = np.array([1 << 8, 1 << 16])
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class IntegerField:
     """``values`` in ``width`` bytes (1, 2, 4, 8), of which a row keeps the last ``kept``."""
 
     values: Ints
@@ -44,12 +44,12 @@ class Field:
     kept: Ints
 
 
-def fixed(values: Ints, width: int) -> Field:
+def fixed(values: Ints, width: int) -> IntegerField:
     """Return a field that every row has, whole."""
-    return Field(values, width, width)
+    return IntegerField(values, width, width)
 
 
-def total(fields: Sequence[Field]) -> Ints:
+def total(fields: Sequence[IntegerField]) -> Ints:
     """Return the bytes that each row's fields take."""
     result: Ints = 0
     for field in fields:
@@ -57,48 +57,57 @@ def total(fields: Sequence[Field]) -> Ints:
     return result
 
 
-def msgpack_integers(values: Longs, present: Mask = True) -> list[Field]:
+def msgpack_integers(values: Longs, present: Mask = True) -> list[IntegerField]:
     """Return MessagePack integers in their shortest form, for the rows that are present."""
     classes = _classes(_LEAST, values)
     first = np.where(classes == _FIXED, values & 0xFF, _FIRST[classes])
-    return [Field(first, 1, _where(present, 1)), Field(values, 8, _where(present, _BYTES[classes]))]
-
-
-def msgpack_binaries(sizes: Longs, present: Mask = True) -> list[Field]:
-    """Return the heads of MessagePack binaries of these sizes, for the rows that are present."""
-    classes = _classes(_BINARY_LEAST, sizes)
     return [
-        Field(0xC4 + classes, 1, _where(present, 1)),
-        Field(sizes, 4, _where(present, 1 << classes)),
+        IntegerField(first, 1, _where(present, 1)),
+        IntegerField(values, 8, _where(present, _BYTES[classes])),
     ]
 
 
-def msgpack_strings(sizes: Longs) -> list[Field]:
+def msgpack_binaries(sizes: Longs, present: Mask = True) -> list[IntegerField]:
+    """Return the heads of MessagePack binaries of these sizes, for the rows that are present."""
+    classes = _classes(_BINARY_LEAST, sizes)
+    return [
+        IntegerField(0xC4 + classes, 1, _where(present, 1)),
+        IntegerField(sizes, 4, _where(present, 1 << classes)),
+    ]
+
+
+def msgpack_strings(sizes: Longs) -> list[IntegerField]:
     """Return the heads of MessagePack strings of these sizes in bytes."""
     classes = _classes(_STRING_LEAST, sizes)
     first = np.where(classes == 0, 0xA0 + sizes, 0xD8 + classes)
-    return [Field(first, 1, 1), Field(sizes, 4, _STRING_BYTES[classes])]
+    return [IntegerField(first, 1, 1), IntegerField(sizes, 4, _STRING_BYTES[classes])]
 
 
-def msgpack_arrays(counts: Longs, present: Mask = True) -> list[Field]:
+def msgpack_arrays(counts: Longs, present: Mask = True) -> list[IntegerField]:
     """Return the heads of MessagePack arrays of so many items, for the rows that are present."""
     classes = _classes(_ARRAY_LEAST, counts)
     first = np.where(classes == 0, 0x90 + counts, 0xDB + classes)
-    return [Field(first, 1, _where(present, 1)), Field(counts, 4, _where(present, 2 * classes))]
+    return [
+        IntegerField(first, 1, _where(present, 1)),
+        IntegerField(counts, 4, _where(present, 2 * classes)),
+    ]
 
 
-def vints(values: Longs) -> list[Field]:
+def vints(values: Longs) -> list[IntegerField]:
     """Return non-negative 31-bit integers as ``WritableUtils.writeVInt`` does."""
     classes = _classes(_VINT_LEAST, values)
-    return [Field(np.where(classes == 0, values, 0x90 - classes), 1, 1), Field(values, 4, classes)]
+    return [
+        IntegerField(np.where(classes == 0, values, 0x90 - classes), 1, 1),
+        IntegerField(values, 4, classes),
+    ]
 
 
-def flags(byte: int, present: Mask) -> Field:
+def flags(byte: int, present: Mask) -> IntegerField:
     """Return one constant byte in the rows that are present."""
-    return Field(byte, 1, _where(present, 1))
+    return IntegerField(byte, 1, _where(present, 1))
 
 
-def assemble(fields: Sequence[Field], rows: int) -> pa.Array:
+def assemble(fields: Sequence[IntegerField], rows: int) -> pa.Array:
     """Return one binary per row: its fields, one after the other."""
     narrow = [slim for slim in map(_narrow, fields) if not _is_nothing(slim)]
     width = sum(field.width for field in narrow)
@@ -186,18 +195,18 @@ def _where(present: Mask, kept: Ints) -> Ints:
     return np.where(present, kept, 0)
 
 
-def _narrow(field: Field) -> Field:
+def _narrow(field: IntegerField) -> IntegerField:
     """Make ``kept`` one number, and the field no wider than that, where possible."""
     low, high = int(np.min(field.kept)), int(np.max(field.kept))
     if high == 0:
-        return Field(field.values, 1, 0)
+        return IntegerField(field.values, 1, 0)
     width = next(width for width in _WIDTHS if width >= high)
-    return Field(field.values, width, high if low == high == width else _each(field.kept))
+    return IntegerField(field.values, width, high if low == high == width else _each(field.kept))
 
 
 def _each(kept: Ints) -> Longs:
     return np.asarray(kept, np.int64)
 
 
-def _is_nothing(field: Field) -> bool:
+def _is_nothing(field: IntegerField) -> bool:
     return isinstance(field.kept, int) and field.kept == 0

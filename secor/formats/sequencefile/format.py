@@ -12,10 +12,10 @@ from secor.core.ports import Sink
 from secor.formats.row_groups import Pieces
 from secor.formats.sequencefile.block_writer import BlockBody
 from secor.formats.sequencefile.codecs import CODECS, codec_of_class
-from secor.formats.sequencefile.header import BYTES_WRITABLE, Header, sync_of
+from secor.formats.sequencefile.header import BYTES_WRITABLE, FileHeader, sync_of
 from secor.formats.sequencefile.layouts import LAYOUTS
 from secor.formats.sequencefile.reader import header_of, read_file, read_split
-from secor.formats.sequencefile.record_writer import Output, RecordBody
+from secor.formats.sequencefile.record_writer import BufferedOutput, RecordBody
 
 _PENDING = 512 * 1024  # small appends are gathered to this size: framing has a fixed price
 _SLICE_BYTES = 4 << 20
@@ -38,7 +38,7 @@ class Body(Protocol):
 class SequenceFileWriter:
     """One file in the making (see ``ports.FileWriter``)."""
 
-    def __init__(self, output: Output, body: Body) -> None:
+    def __init__(self, output: BufferedOutput, body: Body) -> None:
         self._output = output
         self._body = body
         self._pending = Pieces()
@@ -145,9 +145,9 @@ class SequenceFileFormat:
     def create(self, sink: Sink, seed: bytes) -> SequenceFileWriter:
         """Begin a file; its sync marker is a hash of ``seed``."""
         sync = sync_of(seed)
-        output = Output(sink)
+        output = BufferedOutput(sink)
         codec = self._codec
-        header = Header(
+        header = FileHeader(
             key_class=self._layout.java_class,
             value_class=BYTES_WRITABLE,
             codec=codec.java_class if codec else None,

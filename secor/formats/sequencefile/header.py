@@ -31,7 +31,7 @@ class NotEnough(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class FileHeader:
     """What a file says of itself; ``codec`` is a Java class name, None when not compressed."""
 
     key_class: str
@@ -80,7 +80,7 @@ def decode_vint(data: bytes, at: int) -> tuple[int, int]:
     return int.from_bytes(data[at + 1 : at + 1 + size], "big"), at + 1 + size
 
 
-def decode_header(data: bytes) -> tuple[Header, int]:
+def decode_header(data: bytes) -> tuple[FileHeader, int]:
     """Return the header at the start of ``data`` and its size in bytes.
 
     Raises ``NotEnough``, and ``ValueError`` for what is no SequenceFile of version 6.
@@ -101,7 +101,7 @@ def decode_header(data: bytes) -> tuple[Header, int]:
     for _ in range(2 * pairs):
         _, at = _read_text(data, at)
     sync, at = _take(data, at, SYNC_SIZE)
-    return Header(key_class, value_class, codec, block, sync), at
+    return FileHeader(key_class, value_class, codec, block, sync), at
 
 
 def _check_magic(data: bytes) -> None:

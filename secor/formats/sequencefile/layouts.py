@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.formats.sequencefile.fields import (
-    Field,
+    IntegerField,
     Ints,
     Longs,
     Mask,
@@ -163,12 +163,12 @@ class Keys:
     """The serialised keys of some rows: ``head`` + ``middle`` + ``tail`` of each; their sizes."""
 
     rows: int
-    head: list[Field]
+    head: list[IntegerField]
     middle: list[pa.Array]
-    tail: list[Field]
+    tail: list[IntegerField]
     sizes: Longs
 
-    def pieces(self, before: list[Field], after: list[Field]) -> list[pa.Array]:
+    def pieces(self, before: list[IntegerField], after: list[IntegerField]) -> list[pa.Array]:
         """Return what to join for each row: ``before``, the key, ``after``."""
         if not self.middle:
             return [assemble([*before, *self.head, *self.tail, *after], self.rows)]
@@ -179,7 +179,7 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SequenceFileLayout:
     """How keys are made: its name in the configuration, its Java class, its function."""
 
     name: str
@@ -226,8 +226,8 @@ def messagepack_keys(records: pa.RecordBatch) -> Keys:
 
 
 LAYOUTS = {
-    "messagepack": Layout("messagepack", BYTES_WRITABLE, messagepack_keys),
-    "legacy": Layout("legacy", LONG_WRITABLE, legacy_keys),
+    "messagepack": SequenceFileLayout("messagepack", BYTES_WRITABLE, messagepack_keys),
+    "legacy": SequenceFileLayout("legacy", LONG_WRITABLE, legacy_keys),
 }
 """By the name in the configuration."""
 
@@ -237,8 +237,8 @@ def join_keys(keys: Keys) -> pa.Array:
     return join(keys.pieces([], []))
 
 
-def _tail(tombstone: Mask, appended: Mask) -> list[Field]:
-    tail: list[Field] = []
+def _tail(tombstone: Mask, appended: Mask) -> list[IntegerField]:
+    tail: list[IntegerField] = []
     if tombstone is not False:
         tail += [flags(0x05, tombstone), flags(0xC3, tombstone)]
     if appended is not False:

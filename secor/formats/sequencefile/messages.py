@@ -16,7 +16,7 @@ class BadRow(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class MessageHeader:
     """One header as it is unpacked."""
 
     key: str
@@ -24,18 +24,18 @@ class Header:
 
 
 @dataclass(slots=True)
-class Message:
+class KeyFields:
     """The fields of one key, checked."""
 
     offset: int
     timestamp: int | None = None
     timestamp_type: int = 0
     key: bytes | None = None
-    headers: list[Header] = field(default_factory=list)
+    headers: list[MessageHeader] = field(default_factory=list)
     tombstone: bool = False
 
 
-def unpack_key(raw: bytes, row: int) -> Message:
+def unpack_key(raw: bytes, row: int) -> KeyFields:
     """Read one key of any valid form.  Raises ``BadRow``."""
     import msgpack  # rarely needed, and a hundredth of a start
 
@@ -46,7 +46,7 @@ def unpack_key(raw: bytes, row: int) -> Message:
     if not isinstance(fields, dict) or not fields.keys() <= {1, 2, 3, 4, 5, 6} or 1 not in fields:
         raise BadRow(row, "a key that is no map of the fields 1 to 6 with an offset (1)")
     try:
-        return Message(
+        return KeyFields(
             offset=_long(fields[1]),
             timestamp=None if fields.get(3) is None else _long(fields[3]),
             timestamp_type=_one_of(fields.get(6, 0), (0, 1)),
@@ -86,8 +86,8 @@ def _list(value: object) -> list[object]:
     raise ValueError(f"{value!r:.50} is no array")
 
 
-def _header(item: object) -> Header:
+def _header(item: object) -> MessageHeader:
     pair = _list(item)
     if len(pair) == 2 and isinstance(pair[0], str):
-        return Header(pair[0], _bytes_or_none(pair[1]))
+        return MessageHeader(pair[0], _bytes_or_none(pair[1]))
     raise ValueError(f"{item!r:.50} is no header [name, value]")

@@ -19,7 +19,7 @@ from secor.formats.sequencefile.header import (
     BYTES_WRITABLE,
     ESCAPE,
     LARGEST,
-    Header,
+    FileHeader,
     NotEnough,
     decode_header,
     decode_vint,
@@ -293,7 +293,7 @@ def read_split(file: BinaryIO, start: int, end: int, name: str) -> Iterator[pa.R
         yield from _read(window, kind, end)
 
 
-def header_of(file: BinaryIO, name: str) -> Header:
+def header_of(file: BinaryIO, name: str) -> FileHeader:
     """Return what a file of messages, which stands at its beginning, says of itself.
 
     Raises ``CorruptFile``.
@@ -309,7 +309,7 @@ def _take_header(window: Window) -> _Kind:
     return _Kind(KEY_READERS[header.key_class], codec, header.block, ESCAPE + header.sync)
 
 
-def _checked_header(window: Window) -> tuple[Header, int, Codec | None]:
+def _checked_header(window: Window) -> tuple[FileHeader, int, Codec | None]:
     try:
         header, size = _header(window)
         if header.value_class != BYTES_WRITABLE:
@@ -322,7 +322,7 @@ def _checked_header(window: Window) -> tuple[Header, int, Codec | None]:
     return header, size, codec
 
 
-def _header(window: Window) -> tuple[Header, int]:
+def _header(window: Window) -> tuple[FileHeader, int]:
     while window.grow(_FIRST_READ):
         try:
             return decode_header(window.data)

@@ -10,14 +10,14 @@ from secor.core.ports import Sink
 from secor.formats.sequencefile.fields import Longs, binaries, binary_sizes, content, fixed, join
 from secor.formats.sequencefile.framing import frame_records
 from secor.formats.sequencefile.header import ESCAPE, LARGEST
-from secor.formats.sequencefile.layouts import Layout
+from secor.formats.sequencefile.layouts import SequenceFileLayout
 
 LEAST_WRITE = 256 * 1024
 MOST_WRITE = 1 << 20
 """Bytes of a call of the sink, but for the last one of a file."""
 
 
-class Output:
+class BufferedOutput:
     """Gives the sink pieces of about 256 KiB to 1 MiB."""
 
     def __init__(self, sink: Sink) -> None:
@@ -60,7 +60,7 @@ SYNC_INTERVAL = 100 * 1024
 class RecordBody:
     """Records one after the other, not compressed, a sync marker about every 100 KiB."""
 
-    def __init__(self, output: Output, layout: Layout, sync: bytes) -> None:
+    def __init__(self, output: BufferedOutput, layout: SequenceFileLayout, sync: bytes) -> None:
         self._output = output
         self._layout = layout
         self._marker = ESCAPE + sync

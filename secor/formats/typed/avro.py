@@ -18,7 +18,7 @@ from secor.arrow.to_python import MapEntries, json_text, plain
 from secor.core.errors import CorruptFile
 from secor.core.foreign_avro import UNREADABLE, blocks_of_file
 from secor.core.ports import Sink
-from secor.formats.python_file import Output
+from secor.formats.python_file import SinkFile
 from secor.formats.typed import metadata
 from secor.formats.typed.avro_schema import avro_schema, rename_fields
 from secor.formats.typed.writer import Shape, TypedWriter
@@ -140,7 +140,7 @@ class _File:
     """Whole blocks to an Avro file."""
 
     def __init__(self, sink: Sink, codec: str, marker: bytes, schema: pa.Schema) -> None:
-        self._output = Output(sink)
+        self._output = SinkFile(sink)
         self._writer = fastavro.write.Writer(
             cast("Any", self._output),
             avro_schema(schema),

@@ -17,7 +17,7 @@ from secor.arrow.time_limits import EARLY_FRACTION, SECOND, is_early_fraction
 from secor.core.errors import CorruptFile
 from secor.core.model import rows_in_blocks
 from secor.core.ports import Sink
-from secor.formats.python_file import Output
+from secor.formats.python_file import SinkFile
 from secor.formats.typed import metadata
 from secor.formats.typed.writer import Shape, TypedWriter
 from secor.schema.misfit_prefilter import Truths, holders
@@ -79,7 +79,7 @@ class OrcFormat:
     def create(self, sink: Sink, seed: bytes) -> TypedWriter:
         """Begin a file; ORC has no markers that a seed could decide."""
         del seed
-        return TypedWriter(self._shape, lambda schema: File(sink, self))
+        return TypedWriter(self._shape, lambda schema: OrcFileWriter(sink, self))
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
         """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
@@ -139,7 +139,7 @@ def _leaf(array: pa.Array) -> pa.Array:
     return array.cast(pa.float32()) if pa.types.is_float16(kind) else text_of(array)
 
 
-def stripe_writer(output: Output, stripe_rows: int, compression: str) -> orc.ORCWriter:
+def stripe_writer(output: SinkFile, stripe_rows: int, compression: str) -> orc.ORCWriter:
     """Open a file whose stripes are the batches written, of ``stripe_rows`` rows at most.
 
     The library ends a stripe after the batch with which it reaches ``stripe_size`` bytes,
@@ -154,11 +154,11 @@ def stripe_writer(output: Output, stripe_rows: int, compression: str) -> orc.ORC
     )
 
 
-class File:
+class OrcFileWriter:
     """Whole stripes to an ORC file."""
 
     def __init__(self, sink: Sink, log_format: OrcFormat) -> None:
-        self._output = Output(sink)
+        self._output = SinkFile(sink)
         with self._output.failures():
             self._writer = stripe_writer(
                 self._output, log_format.stripe_rows, CODECS[log_format.codec]

@@ -21,7 +21,7 @@ from secor.formats.parquet import (
     not_whole,
     whole_messages,
 )
-from secor.formats.python_file import BUFFER_BYTES, Output
+from secor.formats.python_file import BUFFER_BYTES, SinkFile
 from secor.formats.typed import metadata
 from secor.formats.typed.writer import Shape, TypedWriter
 from secor.schema.required_fields import without_hidden_nulls
@@ -66,7 +66,7 @@ class TypedParquetFormat:
     def create(self, sink: Sink, seed: bytes) -> TypedWriter:
         """Begin a file; Parquet has no markers that a seed could decide."""
         del seed
-        return TypedWriter(self._shape, lambda schema: File(sink, self, schema))
+        return TypedWriter(self._shape, lambda schema: ParquetFileWriter(sink, self, schema))
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
         """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
@@ -78,14 +78,14 @@ def _leaf(array: pa.Array) -> pa.Array:
     return array.cast(kind.value_type) if pa.types.is_dictionary(kind) else text_of(array)
 
 
-class File:
+class ParquetFileWriter:
     """Whole row groups to a Parquet file."""
 
     def __init__(self, sink: Sink, log_format: TypedParquetFormat, schema: pa.Schema) -> None:
         mark = {"version": VERSION, "metadata_columns": log_format.metadata_columns}
         self._schema = schema.with_metadata({MARK: json.dumps(mark)})
         whole = [name for name in ("_offset", "_timestamp") if name in log_format.metadata_columns]
-        self._output = Output(sink)
+        self._output = SinkFile(sink)
         self._buffer = pa.BufferedOutputStream(pa.PythonFile(self._output, mode="w"), BUFFER_BYTES)
         self._writer = pq.ParquetWriter(
             self._buffer,

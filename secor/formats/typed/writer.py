@@ -18,7 +18,7 @@ from secor.schema.schema import RowSchema
 Leaf = Callable[[pa.Array], pa.Array]
 
 
-class GroupFile(Protocol):
+class RowGroupFile(Protocol):
     """A file of some format that takes whole groups."""
 
     def write(self, group: pa.RecordBatch) -> None:
@@ -52,11 +52,11 @@ class TypedWriter:
     A writer that was given no rows writes nothing.
     """
 
-    def __init__(self, shape: Shape, begin: Callable[[pa.Schema], GroupFile]) -> None:
+    def __init__(self, shape: Shape, begin: Callable[[pa.Schema], RowGroupFile]) -> None:
         assert shape.schema.declared, "columns need a schema"
         self._shape = shape
         self._begin = begin
-        self._file: GroupFile | None = None
+        self._file: RowGroupFile | None = None
         self._groups = RowGroups(shape.group_rows)
 
     def append(self, records: pa.RecordBatch) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
-from secor.parsing.decoders.avro_types import Planner, bare
+from secor.parsing.decoders.avro_types import SchemaPlanner, bare
 from secor.parsing.decoders.by_registry import RegistryRows, RowReader, SchemaReaders
 from secor.parsing.decoders.columns import (
     MAX_DEPTH,
@@ -179,7 +179,7 @@ UNREADABLE = (
 
 
 def _plan(schema: Any, references: Sequence[Any]) -> tuple[Column, bool]:
-    planner = Planner()
+    planner = SchemaPlanner()
     try:
         for item in references:
             planner.column(item)

@@ -51,7 +51,7 @@ AS_TEXT = Column(pa.string(), dumps, True)
 
 
 @dataclass(slots=True)
-class Planner:
+class SchemaPlanner:
     """Walks one schema."""
 
     named: dict[str, Any] = field(default_factory=dict)

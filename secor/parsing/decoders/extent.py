@@ -61,7 +61,7 @@ class _Items(Node):
         self.paths = 1
 
 
-class Extent:
+class CellCounter:
     """Counts the cells of messages as they are added.
 
     ``crowded`` tells whether some nested object has more than ``MAX_FIELDS`` names.
@@ -138,7 +138,7 @@ def oversized(message: Any, size: int) -> str | None:
     """
     if size < LARGE:
         return None
-    extent = Extent()
+    extent = CellCounter()
     extent.add(message)
     if extent.root.paths > MOST_COLUMNS:
         return f"has {extent.root.paths - 1} fields, more than {MOST_COLUMNS}"
@@ -155,20 +155,20 @@ def divide(messages: Sequence[Any], sizes: Sequence[int]) -> Iterator[tuple[Rows
         yield np.arange(len(messages)), whole.root
         return
     first, size = 0, 0
-    extent = Extent(whole.root)
+    extent = CellCounter(whole.root)
     for row, message in enumerate(messages):
         extent.add(message)
         size += sizes[row]
         if extent.rows > 1 and not affordable(extent.cells, size):
             yield np.arange(first, row), whole.root
-            first, size, extent = row, sizes[row], Extent(whole.root)
+            first, size, extent = row, sizes[row], CellCounter(whole.root)
             extent.add(message)
     yield np.arange(first, len(messages)), whole.root
 
 
-def extent_of(messages: Iterable[Any]) -> Extent:
+def extent_of(messages: Iterable[Any]) -> CellCounter:
     """Return the extent of all messages together."""
-    extent = Extent()
+    extent = CellCounter()
     for message in messages:
         extent.add(message)
     return extent

@@ -52,7 +52,7 @@ Above = tuple[type, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ThriftField:
     """One field; ``default`` is as the wire would have it, by ids."""
 
     name: str
@@ -72,7 +72,7 @@ class GeneratedStruct:
     def __init__(self, place: str) -> None:
         self._class = import_class("thrift", place)
         self._place = place
-        self._fields: dict[type, dict[str, Field]] = {}
+        self._fields: dict[type, dict[str, ThriftField]] = {}
         self.type = self._struct(self._class, (self._class,))
         stated = "\n".join(f"{kind.__name__} {known}" for kind, known in self._fields.items())
         self.identity = f"{place}:{hashlib.sha256(stated.encode()).hexdigest()[:16]}"
@@ -83,7 +83,7 @@ class GeneratedStruct:
 
     # ------------------------------------------------------------------ types
 
-    def _known_fields(self, kind: Any) -> dict[str, Field]:
+    def _known_fields(self, kind: Any) -> dict[str, ThriftField]:
         """Return a struct's fields by the digits of their ids."""
         spec = getattr(kind, "thrift_spec", None)
         if not isinstance(kind, type) or not isinstance(spec, tuple):
@@ -93,7 +93,7 @@ class GeneratedStruct:
             )
         if kind not in self._fields:
             self._fields[kind] = {
-                str(number): Field(name, code, args, _by_ids(default, code, args))
+                str(number): ThriftField(name, code, args, _by_ids(default, code, args))
                 for number, code, name, args, default in filter(None, spec)
             }
         return self._fields[kind]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from secor.consume.partition_status import State, Status
+from secor.consume.partition_status import ReadingState, Status
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.ports import Clock
 from secor.core.text import how_many
@@ -21,7 +21,7 @@ def status_line(statuses: Sequence[Status]) -> str:
     if not statuses:
         return "no topic partitions assigned"
     states = Counter(status.state for status in statuses)
-    parts = [f"{states[state]} {state}" for state in State if states[state]]
+    parts = [f"{states[state]} {state}" for state in ReadingState if states[state]]
     lag = sum(lag_offsets(status) or 0 for status in statuses)
     partitions = f"{how_many(len(statuses), 'topic partition')} ({', '.join(parts)})"
     withheld = sum(status.withheld.offsets for status in statuses if status.withheld is not None)

@@ -68,7 +68,7 @@ OPEN = frozenset({"/healthz", "/readyz"})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HealthResponse:
     """What a path says: a status and a body."""
 
     status: HTTPStatus
@@ -99,21 +99,21 @@ class Health:
         """
         self._waiting, self._remarks = tuple(reasons), tuple(remarks)
 
-    def alive(self) -> Answer:
+    def alive(self) -> HealthResponse:
         """Answer ``/healthz``."""
         age = self._clock.monotonic() - self._beaten
         if age > self._limit:
             return _unavailable([f"the loop has stood still for {age:.0f} s"])
-        return Answer(HTTPStatus.OK, b"alive\n")
+        return HealthResponse(HTTPStatus.OK, b"alive\n")
 
-    def ready(self) -> Answer:
+    def ready(self) -> HealthResponse:
         """Answer ``/readyz``."""
         alive = self.alive()
         if alive.status is not HTTPStatus.OK:
             return alive
         if self._waiting:
             return _unavailable([*self._waiting, *self._remarks])
-        return Answer(HTTPStatus.OK, _lines(["ready", *self._remarks]))
+        return HealthResponse(HTTPStatus.OK, _lines(["ready", *self._remarks]))
 
 
 def reasons_to_wait(*, assigned: int, stopped: int, ledger_up: bool) -> list[str]:
@@ -147,7 +147,7 @@ class HealthServer:
         *,
         health: Health,
         metrics: Callable[[], bytes],
-        pages: Mapping[str, Callable[[], Answer]] | None = None,
+        pages: Mapping[str, Callable[[], HealthResponse]] | None = None,
         access: Access | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
@@ -156,8 +156,8 @@ class HealthServer:
         With ``access`` all but the probes' paths need a password; with ``tls`` it speaks
         nothing but TLS.
         """
-        routes: Mapping[str, Callable[[], Answer]] = {
-            "/metrics": lambda: Answer(HTTPStatus.OK, metrics(), PROMETHEUS),
+        routes: Mapping[str, Callable[[], HealthResponse]] = {
+            "/metrics": lambda: HealthResponse(HTTPStatus.OK, metrics(), PROMETHEUS),
             "/healthz": health.alive,
             "/readyz": health.ready,
             **(pages or {}),
@@ -206,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def __init__(
         self,
-        routes: Mapping[str, Callable[[], Answer]],
+        routes: Mapping[str, Callable[[], HealthResponse]],
         access: Access | None,
         *arguments: object,
         **named: object,
@@ -221,13 +221,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Refuse: nothing here can be changed."""
         only = (("Allow", "GET, HEAD"),)
-        self._send(Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n", headers=only))
+        self._send(
+            HealthResponse(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n", headers=only)
+        )
 
     # The base class looks for these names.
     do_HEAD = do_GET  # noqa: N815
     do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = do_POST  # noqa: N815
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: HealthResponse) -> None:
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))
@@ -242,23 +244,23 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(answer.body)
 
-    def _answer(self, path: str) -> Answer:
+    def _answer(self, path: str) -> HealthResponse:
         given = self.headers.get("Authorization")
         if self._access is not None and path not in OPEN and not self._access.admits(given):
             ask = (("WWW-Authenticate", 'Basic realm="secor", charset="UTF-8"'),)
-            return Answer(HTTPStatus.UNAUTHORIZED, b"a password is needed\n", headers=ask)
+            return HealthResponse(HTTPStatus.UNAUTHORIZED, b"a password is needed\n", headers=ask)
         route = self._routes.get(path)
         if route is None:
             known = ", ".join(self._routes)
-            return Answer(HTTPStatus.NOT_FOUND, f"known here: {known}\n".encode())
+            return HealthResponse(HTTPStatus.NOT_FOUND, f"known here: {known}\n".encode())
         return route()
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Stay quiet: a scrape every few seconds is no event."""
 
 
-def _unavailable(reasons: Sequence[str]) -> Answer:
-    return Answer(HTTPStatus.SERVICE_UNAVAILABLE, _lines(reasons))
+def _unavailable(reasons: Sequence[str]) -> HealthResponse:
+    return HealthResponse(HTTPStatus.SERVICE_UNAVAILABLE, _lines(reasons))
 
 
 def _lines(texts: Sequence[str]) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from secor.consume.partition_status import State, Status
+from secor.consume.partition_status import ReadingState, Status
 from secor.core.model import OpenTransaction, TopicPartition, Withheld
 from secor.core.ports import Clock
 from secor.core.text import how_many
@@ -27,7 +27,7 @@ def lag_offsets(status: Status) -> int | None:
     if status.known_end is None or status.committed is None:
         return None
     behind = status.known_end - status.committed
-    return None if behind < 0 and status.state is State.STOPPED else max(0, behind)
+    return None if behind < 0 and status.state is ReadingState.STOPPED else max(0, behind)
 
 
 def lag_seconds(status: Status, now: float, monotonic: float) -> float:

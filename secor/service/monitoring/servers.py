@@ -38,7 +38,7 @@ class ServerState:
     error_at: float | None = None
 
 
-class Server:
+class MonitoredServer:
     """One of them.  All calls may come from any thread: each stores one reference."""
 
     def __init__(self, name: str, clock: Clock) -> None:
@@ -84,9 +84,9 @@ class Servers:
 
     def __init__(self, clock: Clock, ledger: str = ZOOKEEPER) -> None:
         """``ledger`` is the name of the server that keeps it."""
-        self.store = Server(STORE, clock)
-        self.ledger = Server(ledger, clock)
-        self.kafka = Server(BROKERS, clock)
+        self.store = MonitoredServer(STORE, clock)
+        self.ledger = MonitoredServer(ledger, clock)
+        self.kafka = MonitoredServer(BROKERS, clock)
         self.all = (self.store, self.ledger, self.kafka)
 
     def start_waits_for(self, name: str, error: SecorError | None) -> None:
@@ -101,9 +101,9 @@ class Servers:
 
 
 class WatchedStore:
-    """An ``ObjectStore`` that tells a ``Server`` how it answers."""
+    """An ``ObjectStore`` that tells a ``MonitoredServer`` how it answers."""
 
-    def __init__(self, store: ObjectStore, server: Server) -> None:
+    def __init__(self, store: ObjectStore, server: MonitoredServer) -> None:
         self._store = store
         self._server = server
 
@@ -136,13 +136,13 @@ class WatchedStore:
 
 
 class WatchedLedger:
-    """An ``OffsetLedger`` that tells a ``Server`` how it answers; every upload begins here.
+    """An ``OffsetLedger`` that reports its answers to a ``MonitoredServer``; uploads begin here.
 
     ``session`` says that ``healthy`` tells of a session that is kept up, not of what was asked
     last: then it is an answer of now.
     """
 
-    def __init__(self, ledger: OffsetLedger, server: Server, *, session: bool) -> None:
+    def __init__(self, ledger: OffsetLedger, server: MonitoredServer, *, session: bool) -> None:
         self._ledger = ledger
         self._session = session
         self._server = server

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import structlog
 
-from secor.consume.partition_status import State, Status
+from secor.consume.partition_status import ReadingState, Status
 from secor.core.errors import (
     MessagesUnwritable,
     OutcomeUnknown,
@@ -26,7 +26,7 @@ from secor.service.monitoring.commit_log import CommitLog
 from secor.service.monitoring.health import Health, reasons_to_wait
 from secor.service.monitoring.lag import OpenTransactions
 from secor.service.monitoring.partition_gauges import PartitionGauges
-from secor.service.monitoring.troubles import Ended, Troubles
+from secor.service.monitoring.troubles import EndedTrouble, Troubles
 
 MOST_TOLD = 20
 """Fields that a log line names."""
@@ -280,7 +280,7 @@ class Telemetry:
             self._waiting_since = {where: earlier.get(where, now) for where in waiting}
         self._tell_ended(self._troubles.look(statuses))
         self._commits.look()
-        stopped = sum(status.state is State.STOPPED for status in statuses)
+        stopped = sum(status.state is ReadingState.STOPPED for status in statuses)
         reasons = reasons_to_wait(assigned=len(assigned), stopped=stopped, ledger_up=ledger_up)
         remarks = self._transactions.look(statuses)
         self._health.waiting([*reasons, *self._troubles.reasons()], remarks)
@@ -315,7 +315,7 @@ class Telemetry:
             fields["next"] = "tried again until it answers; secor doctor looks at all servers"
         self._tell(level, event, where, **fields)
 
-    def _tell_ended(self, ended: Sequence[Ended]) -> None:
+    def _tell_ended(self, ended: Sequence[EndedTrouble]) -> None:
         for trouble in ended:
             self._log.info(
                 "over",

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from secor.consume.partition_status import State, Status
+from secor.consume.partition_status import ReadingState, Status
 from secor.core.errors import (
     AccessDenied,
     ConfigurationError,
@@ -60,7 +60,7 @@ class _Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedTrouble:
     """A kind of error (``kind`` is its class) is over: after how long, how often it came."""
 
     kind: type[SecorError]
@@ -117,7 +117,7 @@ class Troubles:
         lasts = now - trouble.since >= GRACE or not trouble.passes
         return lasts and self._committed_at < max(trouble.since, now - STALE)
 
-    def committed(self, topic_partition: TopicPartition) -> list[Ended]:
+    def committed(self, topic_partition: TopicPartition) -> list[EndedTrouble]:
         """Take a commit as the proof that this partition is well; return what is over."""
         with self._lock:
             self._committed_at = self._clock.monotonic()
@@ -125,13 +125,14 @@ class Troubles:
                 trouble.last.pop(topic_partition, None)
             return self._take_ended()
 
-    def look(self, statuses: Sequence[Status]) -> list[Ended]:
+    def look(self, statuses: Sequence[Status]) -> list[EndedTrouble]:
         """Return what is over: of partitions that left, or read on without the error."""
         if not self._open:
             return []
         well_before = self._clock.monotonic() - QUIET
         waiting = {
-            status.topic_partition: status.state is not State.READING or status.sealed is not None
+            status.topic_partition: status.state is not ReadingState.READING
+            or status.sealed is not None
             for status in statuses
         }
         with self._lock:
@@ -155,9 +156,12 @@ class Troubles:
                 }
             )
 
-    def _take_ended(self) -> list[Ended]:
+    def _take_ended(self) -> list[EndedTrouble]:
         now = self._clock.monotonic()
         ended = {kind: trouble for kind, trouble in self._open.items() if not trouble.last}
         for kind in ended:
             del self._open[kind]
-        return [Ended(kind, now - trouble.since, trouble.count) for kind, trouble in ended.items()]
+        return [
+            EndedTrouble(kind, now - trouble.since, trouble.count)
+            for kind, trouble in ended.items()
+        ]

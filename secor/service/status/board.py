@@ -57,7 +57,7 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class StatusSnapshot:
     """What the loop said, all of one moment (``at`` monotonic, in seconds).
 
     ``ledger_up`` is None until the ledger was asked for the first time.
@@ -88,7 +88,7 @@ class Board:
         ``tables`` are those of a table group, ``cluster`` what a backup group keeps of its own.
         """
         self._clock = clock
-        self._snapshot = Snapshot(clock.monotonic(), (), ledger_up=None)
+        self._snapshot = StatusSnapshot(clock.monotonic(), (), ledger_up=None)
         self._hindrance: Hindrance | None = None
         self._mishaps: dict[TopicPartition, Mishap] = {}
         self._uploads: dict[TopicPartition, Upload] = {}
@@ -103,7 +103,7 @@ class Board:
     def show(self, statuses: Sequence[Status], *, ledger_up: bool) -> None:
         """Take a new snapshot; forget what went away."""
         self._hindrance = None
-        self._snapshot = Snapshot(self._clock.monotonic(), tuple(statuses), ledger_up)
+        self._snapshot = StatusSnapshot(self._clock.monotonic(), tuple(statuses), ledger_up)
         assigned = {status.topic_partition for status in statuses}
         for gone in [
             topic_partition
@@ -120,7 +120,7 @@ class Board:
 
     def hinder(self, hindrance: Hindrance) -> None:
         """Remember what the start waits for, until there is a snapshot."""
-        self._snapshot = Snapshot(self._clock.monotonic(), (), ledger_up=None)
+        self._snapshot = StatusSnapshot(self._clock.monotonic(), (), ledger_up=None)
         self._hindrance = hindrance
         self.servers.start_waits_for(hindrance.server, hindrance.error)
 
@@ -145,7 +145,7 @@ class Board:
         return frozenset(status.topic_partition for status in self._snapshot.statuses)
 
     @property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StatusSnapshot:
         """The last one."""
         return self._snapshot
 

@@ -8,7 +8,7 @@ from html import escape
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StatusRow:
     """A row of a table: its name, HTML of the other cells and of the notes below them."""
 
     name: str
@@ -17,7 +17,7 @@ class Row:
     anchor: str | None = None
 
 
-def html_table(columns: Sequence[str], rows: Iterable[Row]) -> Iterable[str]:
+def html_table(columns: Sequence[str], rows: Iterable[StatusRow]) -> Iterable[str]:
     """Yield the HTML of a table; names and columns are escaped here."""
     heads = "".join(f"<th>{escape(name)}</th>" for name in columns)
     yield f"<table><thead><tr>{heads}</tr></thead>"

@@ -10,7 +10,7 @@ from typing import Any
 from secor.core.text import how_many
 from secor.service.monitoring.lag import LONG
 from secor.service.status.cells import (
-    Row,
+    StatusRow,
     ago,
     html_table,
     parts,
@@ -188,7 +188,7 @@ def _cluster(kinds: Sequence[Picture]) -> Iterable[str]:
         return
     yield "<h2>Kept of the cluster</h2>"
     rows = (
-        Row(
+        StatusRow(
             it["kind"],
             ["never" if it["age"] is None else f"{ago(it['age'])} ago"],
             [f'<span class="bad">{sentence(it["error"])}</span>'] if it["error"] else [],
@@ -208,7 +208,9 @@ def _partitions(partitions: Sequence[Picture], errors: Sequence[Picture]) -> Ite
     yield from html_table(
         COLUMNS,
         (
-            Row(name, _cells(partition), _notes(partition, is_named=name in named), anchor=name)
+            StatusRow(
+                name, _cells(partition), _notes(partition, is_named=name in named), anchor=name
+            )
             for name, partition in rows
         ),
     )

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any
 
-from secor.consume.partition_status import State, Status
+from secor.consume.partition_status import ReadingState, Status
 from secor.core.model import OpenTransaction
 from secor.core.text import iso_time
 from secor.service.monitoring.health import Health
@@ -192,7 +192,7 @@ def _mishap(mishap: Mishap, status: Status, wall: float, monotonic: float) -> di
         "age": age(wall, mishap.at),
         "since": iso_time(mishap.since),
         "since_age": age(wall, mishap.since),
-        "over": over and status.state is not State.STOPPED,
+        "over": over and status.state is not ReadingState.STOPPED,
         "kind": mishap.kind,
         "message": mishap.message,
         "remedy": mishap.remedy,

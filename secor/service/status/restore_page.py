@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-from secor.service.status.cells import Row, ago, html_table, sentence, show_number, word
+from secor.service.status.cells import StatusRow, ago, html_table, sentence, show_number, word
 from secor.service.status.document import document
 
 COLUMNS = ("source", "state", "next offset", "archived to", "left")
@@ -96,11 +96,11 @@ def _table(rows: Iterable[RestoreRow]) -> Iterable[str]:
     yield from html_table(COLUMNS, map(_row, shown))
 
 
-def _row(row: RestoreRow) -> Row:
+def _row(row: RestoreRow) -> StatusRow:
     state = word(row.phase, "bad") if row.error else escape(row.phase)
     cells = (state, show_number(row.next_offset), show_number(row.end), show_number(row.left))
     if not row.error:
-        return Row(row.source, cells)
+        return StatusRow(row.source, cells)
     again = "" if row.again_in is None else f" It is tried again in {ago(row.again_in)}."
     note = f"{sentence(row.error)} <em>{escape(row.remedy or '')}</em>{again}"
-    return Row(row.source, cells, (note,))
+    return StatusRow(row.source, cells, (note,))

@@ -13,14 +13,14 @@ from secor.core.ports import Clock
 from secor.service.status.remedies import remedy
 from secor.tables.commit.commit_result import Result, TableResult
 from secor.tables.commit.refused_files import describe
-from secor.tables.control import Event, Kind
+from secor.tables.control import ControlEvent, EventKind
 from secor.tables.cycle import State
 from secor.tables.observer import Backlog
 
 MOST_TABLES = 10_000
 """Tables that are kept; names come from messages, and anybody may write into a topic."""
 
-FROM_COORDINATORS = (Kind.START_COMMIT, Kind.COMMIT_TO_TABLE, Kind.COMMIT_COMPLETE)
+FROM_COORDINATORS = (EventKind.START_COMMIT, EventKind.COMMIT_TO_TABLE, EventKind.COMMIT_COMPLETE)
 
 
 class HasState(Protocol):
@@ -123,7 +123,7 @@ class TableBoard:
 
     # ------------------------------------------------------------- the loop
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: ControlEvent) -> None:
         """Take an event of the control topic; what this process sent is known already."""
         if event.kind not in FROM_COORDINATORS or event.sender == self._process:
             return
@@ -131,7 +131,7 @@ class TableBoard:
         with self._lock:
             if self._coordinator != self._process:
                 self._coordinator, self._epoch, self._heard = event.sender, event.epoch, now
-            if event.kind is Kind.COMMIT_TO_TABLE and event.table is not None:
+            if event.kind is EventKind.COMMIT_TO_TABLE and event.table is not None:
                 table = self._table(event.table)
                 valid = table.valid_through if event.valid_through is None else event.valid_through
                 commit = CommitKnown(event.commit, now)

@@ -8,7 +8,7 @@ from typing import Any
 
 from secor.core.text import how_many
 from secor.service.status.cells import (
-    Row,
+    StatusRow,
     ago,
     html_table,
     parts,
@@ -86,7 +86,7 @@ def _table(tables: Sequence[Picture]) -> Iterable[str]:
     if not tables:
         yield "<p>This process knows of none yet.</p>"
         return
-    rows = (Row(row["table"], _cells(row), _notes(row)) for row in tables)
+    rows = (StatusRow(row["table"], _cells(row), _notes(row)) for row in tables)
     yield from html_table(COLUMNS, rows)
 
 

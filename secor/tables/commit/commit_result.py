@@ -11,7 +11,7 @@ from secor.core.model import TopicPartition
 from secor.tables.catalog import Snapshot
 from secor.tables.commit.group_record import GroupRecord
 from secor.tables.commit.refused_files import RefusedFile
-from secor.tables.commit.selection import Selection
+from secor.tables.commit.selection import StagedSelection
 from secor.tables.staging.manifest import TableFiles
 
 
@@ -103,7 +103,9 @@ class Attempts:
     tries_again: bool = False
 
 
-def table_result(identifier: str, done: Done | None, selection: Selection | None) -> TableResult:
+def table_result(
+    identifier: str, done: Done | None, selection: StagedSelection | None
+) -> TableResult:
     """Return the result of a commit; ``done`` is None where there was nothing to do."""
     finished = selection.done if selection is not None else frozenset()
     stopped = selection.stopped if selection is not None else {}

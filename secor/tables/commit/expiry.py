@@ -36,7 +36,7 @@ class Expired:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ExpiryTable:
     """A table as the catalog shows it, and its record of the group."""
 
     table: Table
@@ -44,7 +44,7 @@ class Known:
 
 
 def expired_commits(
-    history: CommitHistory, tables: Sequence[Known], before: float
+    history: CommitHistory, tables: Sequence[ExpiryTable], before: float
 ) -> Iterator[Expired]:
     """Give commit objects older than ``before`` (seconds) that no rollback can lead to.
 
@@ -65,7 +65,7 @@ def expired_commits(
 
 
 def expired_manifests(
-    staged: Sequence[Staged], tables: Sequence[Known], before: float
+    staged: Sequence[Staged], tables: Sequence[ExpiryTable], before: float
 ) -> Iterator[Expired]:
     """Give manifests older than ``before`` that all of their tables have."""
     done: dict[str, frozenset[str]] = {}
@@ -102,7 +102,7 @@ def expired_plans(
 
 def orphans(
     store: ObjectStore,
-    known: Known,
+    known: ExpiryTable,
     staged: Sequence[Staged],
     referenced: Callable[[], Iterable[str]],
     before: float,
@@ -123,7 +123,7 @@ def expired_changes(
     store: ObjectStore,
     root: str,
     history: CommitHistory,
-    known: Known,
+    known: ExpiryTable,
     staged: Sequence[Staged],
     gone: Iterable[str],
     before: float,
@@ -150,7 +150,7 @@ def expired_changes(
 def _unnamed(
     store: ObjectStore,
     root: str,
-    known: Known,
+    known: ExpiryTable,
     staged: Sequence[Staged],
     referenced: Callable[[], Iterable[str]],
     before: float,

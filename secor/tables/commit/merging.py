@@ -20,7 +20,7 @@ STAGED_AS = "wap.id"
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class BranchMerge:
     """Changes to be merged on top of a branch's head.
 
     ``id`` is of this attempt alone; ``files`` are staged changes, all of the same identifier
@@ -48,7 +48,7 @@ class Merged:
 class MergeEngine(Protocol):
     """Merges for several tables side by side."""
 
-    def stage(self, merge: Merge) -> Merged:
+    def stage(self, merge: BranchMerge) -> Merged:
         """Stage a snapshot whose summary has ``merge.id`` as ``STAGED_AS``; an empty one without
         files.
 
@@ -62,7 +62,7 @@ class MergeEngine(Protocol):
         """
 
 
-class Publisher(Protocol):
+class BranchPublisher(Protocol):
     """Commits to tables that are beyond the library for Python: those of format version 3."""
 
     def allow_staging(self, table: Table, branch: str) -> None:
@@ -120,7 +120,7 @@ def merge_commit(
         summary[SUMMARY_PART] = summary.pop(SUMMARY_COMMIT)
     failure, merged = None, Merged()
     try:
-        merged = engine.stage(Merge(merge_id, table, commit.branch, changes, summary))
+        merged = engine.stage(BranchMerge(merge_id, table, commit.branch, changes, summary))
     except Unavailable as error:
         failure = error  # an engine may see by itself that the branch moves
     try:

@@ -30,7 +30,7 @@ REPLACED = "replaced"
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class StagedSelection:
     """What a table takes next.
 
     ``vector`` is the table's after the commit of ``files``; ``manifests`` are the keys they
@@ -61,7 +61,7 @@ def select(
     operations: frozenset[Operation] = EVERY_OPERATION,
     is_finished: Callable[[str], bool] = lambda key: False,
     given_up: Collection[str] = frozenset(),
-) -> Selection:
+) -> StagedSelection:
     """Choose among ``staged``, all of them below the ledger's committed offsets.
 
     ``is_finished`` tells of the key of a replay's manifest whether every table has had it.  It
@@ -102,7 +102,7 @@ def select(
     for item in staged:
         if item.listed.replay:
             replays.look_at(item)
-    return Selection(
+    return StagedSelection(
         files=(*files, *replays.files),
         vector=advance.vector(),
         manifests=(*keys, *replays.taken),

@@ -52,7 +52,7 @@ from secor.tables.commit.group_record import (
 )
 from secor.tables.commit.refused_files import RefusedFile, note_refused, still_noted, without_paths
 from secor.tables.commit.repeating import files_of, is_undone_by_accident, lost_commits
-from secor.tables.commit.selection import ACCEPT, APPENDS, Selection, select
+from secor.tables.commit.selection import ACCEPT, APPENDS, StagedSelection, select
 from secor.tables.commit.vector import Vector
 from secor.tables.staging.manifest import Operation, parse_staged_key
 from secor.tables.staging.staged_manifests import Staged, manifests_of_files
@@ -142,7 +142,7 @@ class TableCommitter:
         """
         began = self._clock.monotonic()
         attempts = Attempts()
-        selections: list[Selection] = []
+        selections: list[StagedSelection] = []
         notes: tuple[RefusedFile, ...] = ()
         lost: list[CommitObject] = []
 
@@ -186,7 +186,7 @@ class TableCommitter:
         self,
         table: Table,
         record: GroupRecord,
-        chosen: Selection,
+        chosen: StagedSelection,
         staged: Sequence[Staged],
         attempts: Attempts,
     ) -> Proposal | None:

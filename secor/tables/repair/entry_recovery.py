@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from secor.archive.objects import Archive
-from secor.archive.repair.recover_ledger import Recovery, intent_of
-from secor.archive.repair.stored_ranges import Extent, extents_of
+from secor.archive.repair.recover_ledger import RecoveredEntry, intent_of
+from secor.archive.repair.stored_ranges import StoredRange, extents_of
 from secor.core.errors import ConfigurationError
 from secor.tables.repair.lost_entries import Proof, quarantined_after
 
@@ -19,7 +19,7 @@ def plan_table_recovery(
     log_end: int,
     owner: str,
     at: float,
-) -> Recovery | None:
+) -> RecoveredEntry | None:
     """Return the entry to make; None where nothing is there.
 
     ``archive`` has what is in quarantine; ``owner`` and ``at`` (seconds since the epoch) are of
@@ -53,7 +53,9 @@ def plan_table_recovery(
         )
     if open_batch is None:
         said_by = proof.reached[1] if proof.reached is not None else ""
-        return Recovery(topic_partition, committed, proof.topic_id, remarks=(f"as {said_by} says",))
+        return RecoveredEntry(
+            topic_partition, committed, proof.topic_id, remarks=(f"as {said_by} says",)
+        )
     of_last = [
         extent
         for extent in extents
@@ -61,10 +63,12 @@ def plan_table_recovery(
     ]
     intent = intent_of(archive, topic_partition, open_batch, of_last, owner, at)
     remark = f"of the last batch {open_batch} only quarantine tells: the service completes it"
-    return Recovery(topic_partition, committed, proof.topic_id, intent, (remark,))
+    return RecoveredEntry(topic_partition, committed, proof.topic_id, intent, (remark,))
 
 
-def _of_topic(extents: Sequence[Extent], generation: int, topic_id: str | None) -> list[Extent]:
+def _of_topic(
+    extents: Sequence[StoredRange], generation: int, topic_id: str | None
+) -> list[StoredRange]:
     """Leave out other generations, and what a topic of this name had that was deleted since."""
     return [
         it

@@ -26,7 +26,7 @@ class Settled:
     commit: Done | None
 
 
-class Settling:
+class StateAcceptance:
     """Both decisions are commits of their own, so that nobody can commit across them."""
 
     def __init__(self, committer: TableCommitter, history: CommitHistory, branch: str) -> None:

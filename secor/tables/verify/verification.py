@@ -24,7 +24,7 @@ _NONE: Offsets = np.array([], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TableFinding:
     """``count`` offsets of ``[start, end)`` are ``missing``, ``twice`` or ``extra``.
 
     ``table`` is None for what no table has.
@@ -105,7 +105,7 @@ def offsets_of(batches: Iterable[pa.RecordBatch]) -> dict[TopicPartition, Offset
     return {key: np.sort(np.concatenate(parts_of_key)) for key, parts_of_key in parts.items()}
 
 
-def repeated(table: str, offsets: Mapping[TopicPartition, Offsets]) -> Iterator[Finding]:
+def repeated(table: str, offsets: Mapping[TopicPartition, Offsets]) -> Iterator[TableFinding]:
     """Give what a table has more than once."""
     for key, rows in sorted(offsets.items(), key=lambda item: item[0]):
         twice = np.unique(rows[1:][rows[1:] == rows[:-1]])
@@ -115,7 +115,7 @@ def repeated(table: str, offsets: Mapping[TopicPartition, Offsets]) -> Iterator[
 
 def beyond(
     table: str, offsets: Mapping[TopicPartition, Offsets], reached: Mapping[TopicPartition, int]
-) -> Iterator[Finding]:
+) -> Iterator[TableFinding]:
     """Give what a table has at or above what it has ``reached``: nobody committed that."""
     for key, rows in sorted(offsets.items(), key=lambda item: item[0]):
         if key in reached:
@@ -136,12 +136,12 @@ class Routed:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class TableComparison:
     """``left_out`` messages are filtered or not routed, as the configuration says now;
     ``unknown`` may be in tables that do not tell the offsets of their rows.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[TableFinding, ...]
     left_out: int
     unknown: int
 
@@ -154,7 +154,7 @@ def compare(
     silent: Collection[str] = (),
     by_key: Collection[str] = (),
     set_aside: Mapping[str, Offsets] = MappingProxyType({}),
-) -> Compared:
+) -> TableComparison:
     """Compare what is ``stored``, by table, and in quarantine with where messages belong.
 
     A message belongs into each table that a route sends it to, or into quarantine and no table.
@@ -189,13 +189,13 @@ def compare(
     if len(in_both):
         findings.append(_finding("in quarantine and", topic_partition, in_both, "a table"))
     left_out = len(nowhere) - len(expected)
-    return Compared(tuple(findings), left_out, len(np.intersect1d(expected, unknown)))
+    return TableComparison(tuple(findings), left_out, len(np.intersect1d(expected, unknown)))
 
 
 def _union(parts: Iterable[Offsets]) -> Offsets:
     return np.unique(np.concatenate([_NONE, *parts]))
 
 
-def _finding(kind: str, key: TopicPartition, offsets: Offsets, table: str | None) -> Finding:
+def _finding(kind: str, key: TopicPartition, offsets: Offsets, table: str | None) -> TableFinding:
     first, last = int(offsets.min()), int(offsets.max())
-    return Finding(kind, key, first, next_offset(last), len(offsets), table)
+    return TableFinding(kind, key, first, next_offset(last), len(offsets), table)

@@ -11,7 +11,7 @@ from obstore.store import MemoryStore
 
 from secor.adapters.clouds import CloudStore, azure_store, gcs_store
 from secor.adapters.clouds.failures import AZURE, GCS, Provider
-from secor.adapters.clouds.store import LARGEST_WINDOW, ObjectReader
+from secor.adapters.clouds.store import LARGEST_WINDOW, CloudObjectReader
 from secor.adapters.ranged_object import FIRST_WINDOW
 from secor.core.errors import ConfigurationError, StopPartition, Unavailable
 
@@ -89,7 +89,7 @@ def test_a_reader_asks_for_windows_that_grow() -> None:
         asked.append(end - start)
         return body[start:end], len(body), "etag"
 
-    raw = ObjectReader(fetch, "mem://b/k")
+    raw = CloudObjectReader(fetch, "mem://b/k")
     file = io.BufferedReader(raw, 128 << 10)
     assert file.read() == body
     assert asked[:3] == [FIRST_WINDOW, 2 * FIRST_WINDOW, 4 * FIRST_WINDOW]
@@ -103,7 +103,9 @@ def test_a_reader_asks_for_windows_that_grow() -> None:
 
 def test_a_reader_tells_that_its_object_was_replaced() -> None:
     etags = iter(["first", "first", "second"])
-    raw = ObjectReader(lambda start, end: (bytes(end - start), 8 << 20, next(etags)), "mem://b/k")
+    raw = CloudObjectReader(
+        lambda start, end: (bytes(end - start), 8 << 20, next(etags)), "mem://b/k"
+    )
     assert len(raw.read(FIRST_WINDOW)) == FIRST_WINDOW
     assert len(raw.read(2 * FIRST_WINDOW)) == 2 * FIRST_WINDOW
     with pytest.raises(Unavailable, match="mem://b/k: it was replaced"):

@@ -20,7 +20,7 @@ from secor.tables.catalog import (
     TableCommit,
     require_format,
 )
-from secor.tables.commit.merging import Merge, Merged
+from secor.tables.commit.merging import BranchMerge, Merged
 from secor.tables.staging.manifest import Operation, TableFiles
 from tests.unit.adapters.iceberg_tables import sqlite_catalog
 
@@ -35,7 +35,7 @@ class Engine:
         self.outcome = outcome
         self.asked: list[str] = []
 
-    def stage(self, merge: Merge) -> Merged:
+    def stage(self, merge: BranchMerge) -> Merged:
         self.asked.append("stage")
         return Merged()
 

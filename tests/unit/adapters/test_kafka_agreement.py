@@ -14,15 +14,15 @@ from kafka.protocol.consumer.metadata import (
 )
 
 from secor.adapters.kafka.agreement import (
+    AgreementAnswer,
     Statement,
     Uses,
-    Verdict,
     decide,
     split,
     statement_of,
     verdict_of,
 )
-from secor.adapters.kafka.membership import Membership
+from secor.adapters.kafka.membership import GroupMembership
 from secor.core.errors import ConfigurationError
 
 ZOOKEEPER = Uses("host-1", "zookeeper at /secor", ("zk-1:2181", "zk-2:2181"), "s3://b", "seq")
@@ -102,7 +102,7 @@ def test_what_is_said_comes_back_and_anything_else_says_nothing() -> None:
     statement = Statement(ZOOKEEPER, 7)
     own, said = split(b"abc" + statement.encode())
     assert (own, said and statement_of(said)) == (b"abc", statement)
-    verdict = Verdict(WITH_ID, True, ("jsonl", "seq"), KAFKA, ("minio:9000",))
+    verdict = AgreementAnswer(WITH_ID, True, ("jsonl", "seq"), KAFKA, ("minio:9000",))
     _, said = split(verdict.encode())
     assert said is not None
     assert verdict_of(said) == verdict
@@ -117,14 +117,14 @@ class Group:
 
     def __init__(self, strategy: str, *uses: Uses | None) -> None:
         self.failures: dict[str, list[BaseException]] = {}
-        self.members: dict[str, Membership] = {}
+        self.members: dict[str, GroupMembership] = {}
         self.generation = 0
         for number, it in enumerate(uses):
             self.add(f"m{number}", strategy, it)
 
     def add(self, name: str, strategy: str, uses: Uses | None) -> None:
         failures: list[BaseException] = []
-        membership = Membership(
+        membership = GroupMembership(
             strategy=strategy,
             release_wait=0.0,
             assigned=lambda _: None,

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from secor.adapters.kafka.control_topic import LARGEST, SCHEMA, decode, encode
 from secor.core.model import TopicPartition
-from secor.tables.control import Answer, Event, Kind
+from secor.tables.control import ControlEvent, EventKind, PartitionAnswer
 
 ANSWERS = (
-    Answer(TopicPartition("clicks", 3), 9, 1_700_000_000_000),
-    Answer(TopicPartition("b", 0), 0),
+    PartitionAnswer(TopicPartition("clicks", 3), 9, 1_700_000_000_000),
+    PartitionAnswer(TopicPartition("b", 0), 0),
 )
-EVENT = Event(
-    *(Kind.DATA_COMPLETE, "g", "c1", 7, "me", ANSWERS, "key", "db.t", 5, 1_600_000_000_000),
+EVENT = ControlEvent(
+    *(EventKind.DATA_COMPLETE, "g", "c1", 7, "me", ANSWERS, "key", "db.t", 5, 1_600_000_000_000),
 )
 
 
@@ -27,9 +27,9 @@ def file_of(schema: Any, record: dict[str, Any]) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_an_event_is_read_back_as_it_was_sent(kind: Kind) -> None:
-    event = Event(kind, "g", "c1", 7, "me")
+@pytest.mark.parametrize("kind", list(EventKind))
+def test_an_event_is_read_back_as_it_was_sent(kind: EventKind) -> None:
+    event = ControlEvent(kind, "g", "c1", 7, "me")
     assert decode(encode(event)) == event
     assert decode(encode(EVENT)) == EVENT
 
@@ -42,7 +42,7 @@ def test_an_older_sender_leaves_fields_out_and_a_newer_one_adds_some() -> None:
         "fields": [*fields, {"name": "colour", "type": "string"}],
     }
     record = {"kind": "START_COMMIT", "group": "g", "commit": "c1", "epoch": 7, "colour": "red"}
-    assert decode(file_of(newer, record)) == Event(Kind.START_COMMIT, "g", "c1", 7, "")
+    assert decode(file_of(newer, record)) == ControlEvent(EventKind.START_COMMIT, "g", "c1", 7, "")
 
 
 def test_a_kind_that_is_not_known_is_skipped() -> None:
@@ -96,7 +96,7 @@ def forged(fields: list[dict[str, Any]], body: bytes, codec: str = "null") -> by
 
 
 def test_a_file_made_by_hand_is_read() -> None:
-    assert decode(forged(FOUR, BODY)) == Event(Kind.START_COMMIT, "g", "c1", 7, "")
+    assert decode(forged(FOUR, BODY)) == ControlEvent(EventKind.START_COMMIT, "g", "c1", 7, "")
 
 
 def test_a_few_bytes_that_unpack_to_many_are_no_event() -> None:
@@ -135,4 +135,4 @@ def test_fields_of_a_newer_version_are_left_out_whatever_their_type(
     type_: object, body: bytes
 ) -> None:
     value = forged([{"name": "x", "type": type_}, *FOUR], body + BODY)
-    assert decode(value) == Event(Kind.START_COMMIT, "g", "c1", 7, "")
+    assert decode(value) == ControlEvent(EventKind.START_COMMIT, "g", "c1", 7, "")

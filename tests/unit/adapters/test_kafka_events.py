@@ -7,7 +7,7 @@ import pytest
 from secor.adapters.kafka.events import EventQueue
 from secor.core.errors import AccessDenied, Unavailable
 from secor.core.model import Chunk, TopicPartition
-from secor.core.ports import Assigned, Failed, Fetched, Revoked
+from secor.core.ports import Assigned, Fetched, ReadFailure, Revoked
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -111,7 +111,7 @@ def test_dropped_messages_take_no_room() -> None:
 def test_a_failure_comes_behind_what_was_good() -> None:
     queue = EventQueue(100, Room())
     epoch = started(queue, A)
-    good, failed = fetched(A), Failed(A, Unavailable("no"))
+    good, failed = fetched(A), ReadFailure(A, Unavailable("no"))
     queue.deliver(good, epoch)
     queue.deliver(failed, epoch)
     assert [queue.poll(0), queue.poll(0)] == [[good], [failed]]

@@ -28,7 +28,7 @@ from secor.adapters.kafka.replicas import LEADERS_FOR
 from secor.adapters.kafka.stalls import StallDetector
 from secor.core.errors import CorruptBatch, RestartPartition, TopicRecreated
 from secor.core.model import TopicPartition
-from secor.core.ports import Event, Failed, Fetched
+from secor.core.ports import Event, Fetched, ReadFailure
 from tests.unit.adapters.test_kafka_batches import batch
 
 A, B = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
@@ -132,10 +132,10 @@ def test_a_corrupt_batch_fails_its_partition_behind_what_was_good_and_others_go_
     world.answer(B, bytes(batch(0, 2)))
     good, failed, other = sorted(
         world.events(),
-        key=lambda e: (e.topic_partition, isinstance(e, Failed)),  # type: ignore[union-attr]
+        key=lambda e: (e.topic_partition, isinstance(e, ReadFailure)),  # type: ignore[union-attr]
     )
     assert offsets(good) == [0, 1, 2]
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ReadFailure)
     assert (failed.topic_partition, type(failed.error)) == (A, CorruptBatch)
     assert offsets(other) == [0, 1]
     assert (world.fetchable(A), world.fetchable(B)) == (False, True)
@@ -164,7 +164,7 @@ def test_an_offset_out_of_range_is_told_once(world: World) -> None:
     for _ in range(2):
         world.answer(A, b"", code=1)
     (failed,) = world.events()
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ReadFailure)
     assert type(failed.error) is RestartPartition
     assert not world.fetchable(A)
 
@@ -185,7 +185,7 @@ def test_after_any_error_a_topics_id_is_looked_at_before_it_is_read_on(world: Wo
 def test_a_topic_made_again_fails_all_its_partitions(world: World) -> None:
     world.fetching.recreated({"clicks"})
     failures = world.events()
-    assert {type(event.error) for event in failures if isinstance(event, Failed)} == {
+    assert {type(event.error) for event in failures if isinstance(event, ReadFailure)} == {
         TopicRecreated
     }
     assert len(failures) == 2

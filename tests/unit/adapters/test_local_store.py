@@ -7,7 +7,7 @@ import crc32c
 import pytest
 
 from secor.adapters import local
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.core.errors import AlreadyExists, NotFound, OutcomeUnknown, StopPartition
 
 
@@ -23,8 +23,8 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> LocalStore:
-    return LocalStore(tmp_path / "bucket")
+def store(tmp_path: Path) -> DirectoryStore:
+    return DirectoryStore(tmp_path / "bucket")
 
 
 CRC = crc32c.crc32c(b"content")
@@ -36,7 +36,7 @@ CRC = crc32c.crc32c(b"content")
      "a/.b.metadata"],
 )  # fmt: skip
 def test_a_key_that_leaves_the_directory_or_meets_its_own_files_is_refused(
-    store: LocalStore, file: Path, tmp_path: Path, key: str
+    store: DirectoryStore, file: Path, tmp_path: Path, key: str
 ) -> None:
     with pytest.raises(StopPartition, match="cannot be the key"):
         store.put(key, file, CRC, {})
@@ -47,7 +47,7 @@ def test_a_key_that_leaves_the_directory_or_meets_its_own_files_is_refused(
 
 @pytest.mark.parametrize("keys", [("a", "a/b"), ("a/b", "a")])
 def test_a_key_that_begins_another_is_refused(
-    store: LocalStore, file: Path, keys: tuple[str, str]
+    store: DirectoryStore, file: Path, keys: tuple[str, str]
 ) -> None:
     store.put(keys[0], file, CRC, {})
     with pytest.raises(StopPartition, match="change the"):
@@ -59,7 +59,7 @@ def test_a_key_that_begins_another_is_refused(
 
 @pytest.mark.parametrize("step", ["_write", "_make_directory", "_show", "_sync"])
 def test_after_a_crash_at_any_step_a_put_can_be_repeated(
-    store: LocalStore, file: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    store: DirectoryStore, file: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def crash(*_: object) -> None:
         raise Crash
@@ -81,7 +81,7 @@ def test_after_a_crash_at_any_step_a_put_can_be_repeated(
 
 
 def test_metadata_that_a_crashed_put_left_is_replaced(
-    store: LocalStore, file: Path, monkeypatch: pytest.MonkeyPatch
+    store: DirectoryStore, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crash(*_: object) -> None:
         raise Crash
@@ -96,7 +96,7 @@ def test_metadata_that_a_crashed_put_left_is_replaced(
 
 
 def test_an_object_whose_directory_cannot_be_synced_may_be_there(
-    store: LocalStore, file: Path, monkeypatch: pytest.MonkeyPatch
+    store: DirectoryStore, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put("a/first", file, CRC, {})
 
@@ -110,7 +110,7 @@ def test_an_object_whose_directory_cannot_be_synced_may_be_there(
 
 
 def test_check_makes_the_directory_and_removes_only_what_is_long_abandoned(
-    store: LocalStore, tmp_path: Path
+    store: DirectoryStore, tmp_path: Path
 ) -> None:
     store.check()
     old, new = (tmp_path / "bucket" / ".secor" / name for name in ("old.tmp", "new.tmp"))
@@ -123,7 +123,7 @@ def test_check_makes_the_directory_and_removes_only_what_is_long_abandoned(
 
 
 def test_a_put_leaves_nothing_but_the_object_and_its_metadata(
-    store: LocalStore, file: Path, tmp_path: Path
+    store: DirectoryStore, file: Path, tmp_path: Path
 ) -> None:
     store.put("a/b", file, CRC, {"Topic": "t"})
     files = [path for path in (tmp_path / "bucket").rglob("*") if path.is_file()]
@@ -136,7 +136,7 @@ def test_a_put_leaves_nothing_but_the_object_and_its_metadata(
 
 
 def test_a_file_that_somebody_else_put_there_is_an_object_without_metadata(
-    store: LocalStore, file: Path, tmp_path: Path
+    store: DirectoryStore, file: Path, tmp_path: Path
 ) -> None:
     foreign = tmp_path / "bucket" / "a" / "b"
     foreign.parent.mkdir(parents=True)
@@ -149,7 +149,7 @@ def test_a_file_that_somebody_else_put_there_is_an_object_without_metadata(
 
 @pytest.mark.parametrize("damaged", [b"", b"{", b'{"a": 1}', b"[]", b"\xff"])
 def test_damaged_metadata_is_named(
-    store: LocalStore, file: Path, tmp_path: Path, damaged: bytes
+    store: DirectoryStore, file: Path, tmp_path: Path, damaged: bytes
 ) -> None:
     store.put("a/b", file, CRC, {"topic": "t"})
     (tmp_path / "bucket" / "a" / ".b.metadata").write_bytes(damaged)

@@ -13,8 +13,8 @@ from secor.adapters.s3.client import connect
 from secor.adapters.s3.multipart import (
     BLOCK,
     MOST_PARTS,
+    FileSlice,
     MultipartUpload,
-    Slice,
     encoded,
     part_size_for,
 )
@@ -150,7 +150,7 @@ def test_a_slice_gives_its_part_of_the_file_in_large_blocks_and_again(tmp_path: 
     data = bytes(range(256)) * (3 * BLOCK // 256)
     path = tmp_path / "file"
     path.write_bytes(data)
-    with Slice(path, 100, 2 * BLOCK + 7) as body:
+    with FileSlice(path, 100, 2 * BLOCK + 7) as body:
         expected = data[100 : 100 + 2 * BLOCK + 7]
         assert body.checksum() == crc32c.crc32c(expected)
         for _ in range(2):
@@ -170,4 +170,4 @@ def test_a_body_that_finds_no_free_descriptor_is_sent_later(
 
     monkeypatch.setattr(Path, "open", none_free)
     with pytest.raises(Unavailable, match="Too many open files"):
-        Slice(path, 0, 1)
+        FileSlice(path, 0, 1)

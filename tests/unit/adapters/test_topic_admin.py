@@ -8,7 +8,7 @@ import pytest
 from kafka import errors as kafka_errors
 
 from secor.adapters.kafka import topic_admin
-from secor.adapters.kafka.topic_admin import MOST_PARTITIONS, TopicAdmin, TopicSettings
+from secor.adapters.kafka.topic_admin import MOST_PARTITIONS, TopicAdmin, TopicDefinition
 from secor.core.errors import AccessDenied, SecorError, Unavailable
 
 DENIED = kafka_errors.TopicAuthorizationFailedError
@@ -47,7 +47,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
 
 
 def make(**partitions: int) -> None:
-    TopicAdmin({}).create({name: TopicSettings(count, {}) for name, count in partitions.items()})
+    TopicAdmin({}).create({name: TopicDefinition(count, {}) for name, count in partitions.items()})
 
 
 def test_many_topics_are_one_request_and_awaited_together(client: Client) -> None:

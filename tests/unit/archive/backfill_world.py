@@ -11,8 +11,8 @@ from typing import Any
 
 from secor.archive.backfill.model import BackfillPlan
 from secor.archive.backfill.plan_request import Wanted
-from secor.archive.backfill.planning import Planner
-from secor.archive.backfill.running import Job
+from secor.archive.backfill.planning import BackfillPlanner
+from secor.archive.backfill.running import BackfillJob
 from secor.archive.kept_schemas import KeptSchema
 from secor.batch.batch import Batch
 from secor.batch.policy import Reason
@@ -135,9 +135,9 @@ class World:
 
     def planner(
         self, committed: Callable[[int], int | None] = lambda _: 60, **more: Any
-    ) -> Planner:
+    ) -> BackfillPlanner:
         kept = kept_schema(self.mended, TOPIC, self.store)
-        return Planner(
+        return BackfillPlanner(
             TOPIC,
             archive_of(self.backup, TOPIC, self.store),
             archive_of(self.mended, TOPIC, self.store),
@@ -151,10 +151,10 @@ class World:
         everything = {number: [OffsetRange(0, 60)] for number in CUTS}
         return self.planner().plan(wanted or Wanted(offsets=everything))
 
-    def job(self, plan: BackfillPlan) -> Job:
+    def job(self, plan: BackfillPlan) -> BackfillJob:
         kept = KeptSchema.parse(plan.schema, "the plan")
         topic_plan = plan_for(self.mended, TOPIC, kept=kept)
-        return Job(
+        return BackfillJob(
             plan=plan.head,
             backup=archive_of(self.backup, TOPIC, self.store),
             archive=archive_of(self.mended, TOPIC, self.store),

@@ -13,9 +13,9 @@ from crc32c import crc32c
 
 from secor.archive.backfill.existing_objects import present_keys
 from secor.archive.backfill.plan_request import Wanted
-from secor.archive.backfill.planning import Planner
-from secor.archive.backfill.publishing import Publisher
-from secor.archive.backfill.running import Job, run_batch
+from secor.archive.backfill.planning import BackfillPlanner
+from secor.archive.backfill.publishing import BackfillPublisher
+from secor.archive.backfill.running import BackfillJob, run_batch
 from secor.batch.batch import Batch
 from secor.batch.policy import Reason
 from secor.batch.workspace import Workspace
@@ -80,19 +80,21 @@ def test_java_secors_objects_are_replaced_and_come_back(
     group = config(tmp_path, "partition", layout, format="text", prefix=GROUP)
     archive, raw = archive_of(group, TOPIC, store), archive_of(backup, TOPIC, store)
     everything = {number: [OffsetRange(0, COMMITTED)] for number in (0, 1)}
-    planner = Planner(TOPIC, raw, archive, plan_for(group, TOPIC), lambda _: COMMITTED)
+    planner = BackfillPlanner(TOPIC, raw, archive, plan_for(group, TOPIC), lambda _: COMMITTED)
     plan = planner.plan(Wanted(offsets=everything))
     assert [(it.partition, it.start, it.end) for it in plan.batches] == [
         *((0, 0, 20), (0, 20, 40), (1, 0, 20), (1, 20, 40)),
     ]
     assert {one.key for one in plan.replaced} == set(theirs)
     topic_plan = replace(plan_for(group, TOPIC), generation=plan.generation)
-    job = Job(plan.head, raw, archive, topic_plan, workspace, FakeClock())
+    job = BackfillJob(plan.head, raw, archive, topic_plan, workspace, FakeClock())
     for planned in plan.batches:
         run_batch(job, planned)
 
-    def publisher() -> Publisher:
-        return Publisher(plan, store, workspace, present=lambda: present_keys(archive, plan))
+    def publisher() -> BackfillPublisher:
+        return BackfillPublisher(
+            plan, store, workspace, present=lambda: present_keys(archive, plan)
+        )
 
     publisher().record_verified()
     publisher().publish()

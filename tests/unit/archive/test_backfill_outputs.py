@@ -14,7 +14,7 @@ import pytest
 
 from secor.archive.backfill.existing_objects import present_keys
 from secor.archive.backfill.model import BackfillPlan
-from secor.archive.backfill.publishing import Publisher
+from secor.archive.backfill.publishing import BackfillPublisher
 from secor.archive.backfill.running import run_batch
 from secor.archive.backfill.verifying import summary_of, verify_batch
 from secor.wiring.archives import archive_of
@@ -111,9 +111,9 @@ class Scene:
             if not key.startswith(hidden)
         }
 
-    def publisher(self) -> Publisher:
+    def publisher(self) -> BackfillPublisher:
         archive = archive_of(self.world.mended, TOPIC, self.store)
-        return Publisher(
+        return BackfillPublisher(
             self.plan,
             self.store,
             self.world.workspace,

@@ -19,7 +19,7 @@ from secor.archive.backfill.coverage import (
     within,
 )
 from secor.archive.backfill.model import BackfillPlan, Segment, decode_plan, encode
-from secor.archive.backfill.paths import Places
+from secor.archive.backfill.paths import BackfillPaths
 from secor.archive.backfill.plan_request import Wanted
 from secor.archive.objects import ArchivedObject
 from secor.core.errors import ConfigurationError
@@ -280,7 +280,7 @@ def test_batches_are_cut_where_the_old_ones_were_and_else_as_the_backup() -> Non
 def test_staged_objects_have_a_prefix_of_their_own(
     prefix: str, hashed: bool, key: str, staged: str
 ) -> None:
-    places = Places(prefix, hashed, "t", "id")
+    places = BackfillPaths(prefix, hashed, "t", "id")
     assert places.staged(key) == staged
     assert places.replaced(key) == staged.replace("_backfill", "_replaced")
     [own] = places.staging()

@@ -9,7 +9,7 @@ import pytest
 
 from secor.archive.backfill.existing_objects import present_keys
 from secor.archive.backfill.model import BackfillPlan
-from secor.archive.backfill.publishing import Publisher
+from secor.archive.backfill.publishing import BackfillPublisher
 from secor.archive.backfill.run_journal import CLEANED, DONE
 from secor.archive.backfill.running import run_batch
 from secor.core.errors import ConfigurationError, ObjectConflict
@@ -49,9 +49,9 @@ class Scene:
         local.finish()
         self.store.put(key, local.path, local.crc32c, {"finalized": "yes"})
 
-    def publisher(self, workers: int = 1) -> Publisher:
+    def publisher(self, workers: int = 1) -> BackfillPublisher:
         archive = archive_of(self.world.mended, TOPIC, self.store)
-        return Publisher(
+        return BackfillPublisher(
             self.plan,
             self.store,
             self.world.workspace,

@@ -25,7 +25,7 @@ from secor.archive.objects import Archive
 from secor.archive.rewrite.carrying_out import Outcome, Rewriter
 from secor.archive.rewrite.erasing import Eraser, Searched
 from secor.archive.rewrite.planning import Limits, plan_of
-from secor.archive.verify.report import Kind, PartitionReport
+from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.batch.workspace import Workspace
 from secor.core.errors import ConfigurationError, Unavailable
@@ -360,10 +360,10 @@ def test_what_comes_back_is_left_out_noticed_and_erased_again(tmp_path: Path) ->
     ]
     assert sorted(read, key=lambda row: row["offset"]) == left(b"a")
     report = verified(store)
-    assert report.counts == {Kind.EXTRA: 6}
+    assert report.counts == {FindingKind.EXTRA: 6}
     assert "erased, and there again" in report.findings[0].text
     (report,) = verify_archive_only(archive, "clicks", secret=SECRET)
-    assert report.counts == {Kind.EXTRA: 6}
+    assert report.counts == {FindingKind.EXTRA: 6}
     store_with_late_put = dict(before)
     erase(store, tmp_path, [b"b"])
     assert stored(store) == left(b"a", b"b")
@@ -410,12 +410,12 @@ def test_verify_counts_what_is_erased_and_still_finds_what_is_missing(
         verified(store, None)
     store.delete(next(key for key in keys(store) if "/dt=2/" in key))
     report = verified(store)
-    assert report.counts == {Kind.MISSING: 6}
+    assert report.counts == {FindingKind.MISSING: 6}
     # Another value than that of the log is none of an erased message.
     where = next(key for key in keys(store) if "/dt=1/" in key)
     changed = store.content(where).replace(b"payload 2", b"Payload 2")
     store.objects[where] = replace(store.objects[where], content=changed)
-    assert verified(store).counts[Kind.DIFFERENT] == 1
+    assert verified(store).counts[FindingKind.DIFFERENT] == 1
 
 
 def test_evidence_tells_of_erased_offsets(tmp_path: Path) -> None:

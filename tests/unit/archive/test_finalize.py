@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from crc32c import crc32c
 
-from secor.archive.finalize.commands import Command, literal, names_and_values, split
-from secor.archive.finalize.finalizer import Action, Finalizer, Leaf, Outcome
+from secor.archive.finalize.commands import PartitionCommandLine, literal, names_and_values, split
+from secor.archive.finalize.finalizer import Action, FinalizedTopic, Finalizer, Leaf
 from secor.archive.finalize.periods import Period, Periods
-from secor.archive.finalize.stored_time import Progress, progress_of
+from secor.archive.finalize.stored_time import StoredTime, progress_of
 from secor.core.errors import ActionFailed, ConfigurationError, SecorError
 from secor.core.model import Entry, Intent, LogRange, TopicPartition
 from secor.core.naming import ObjectName
@@ -117,7 +117,7 @@ def test_a_layout_without_whole_days_cannot_be_finalized(template: str) -> None:
 FIRST = 1_700_000_000  # 2023-11-14T22:13:20, in messages of tests/fakes
 
 
-def progress(ledger: OperatorLedger, log: MemoryLog, **parser: object) -> Progress:
+def progress(ledger: OperatorLedger, log: MemoryLog, **parser: object) -> StoredTime:
     given = {"time_field": "time", **parser}
     return progress_of(
         HERE,
@@ -244,9 +244,9 @@ class Directory:
 
     def run(
         self, *through: float | None, actions: tuple[Action, ...] = (), dry_run: bool = False
-    ) -> Outcome:
+    ) -> FinalizedTopic:
         found = [
-            Progress(TopicPartition("clicks", number), 10 * (number + 1), one, "waits")
+            StoredTime(TopicPartition("clicks", number), 10 * (number + 1), one, "waits")
             for number, one in enumerate(through)
         ]
         finalizer = Finalizer(
@@ -273,7 +273,7 @@ def directory(tmp_path: Path) -> Directory:
 MARKER = "p/clicks/dt=2026-11-21/hr=03/_SUCCESS"
 
 
-def paths(outcome: Outcome) -> list[str]:
+def paths(outcome: FinalizedTopic) -> list[str]:
     return [standing.period.path for standing in outcome.marked]
 
 
@@ -403,7 +403,7 @@ def test_a_command_gets_values_as_single_arguments_and_as_literals(tmp_path: Pat
         """sh -c 'printf "%s\\n" "$@" >"$0"' """
         f"{out} 'ADD IF NOT EXISTS PARTITION ({{partition}}) LOCATION {{location}}' {{url}}"
     )
-    Command(template, base="s3://logs", timeout=60)(LEAF)
+    PartitionCommandLine(template, base="s3://logs", timeout=60)(LEAF)
     assert out.read_text().splitlines() == [
         (
             r"ADD IF NOT EXISTS PARTITION (`country`='O\'Brien\u003b rm', `dt`='2026-11-21')"
@@ -422,7 +422,7 @@ def test_a_command_gets_values_as_single_arguments_and_as_literals(tmp_path: Pat
 )
 def test_a_command_that_fails_says_why(template: str, expected: str) -> None:
     with pytest.raises(ActionFailed, match=expected):
-        Command(template, base="s3://logs", timeout=60)(LEAF)
+        PartitionCommandLine(template, base="s3://logs", timeout=60)(LEAF)
 
 
 @pytest.mark.parametrize(
@@ -434,14 +434,16 @@ def test_a_command_that_fails_says_why(template: str, expected: str) -> None:
 )
 def test_a_command_gets_no_input_and_may_say_anything(template: str, expected: str) -> None:
     with pytest.raises(ActionFailed, match=expected):
-        Command(template, base="s3://logs", timeout=60)(LEAF)
+        PartitionCommandLine(template, base="s3://logs", timeout=60)(LEAF)
 
 
 def test_line_21_a_value_with_a_null_byte_does_not_end_the_finalizer(tmp_path: Path) -> None:
     """Scenario 21: anybody who may produce could keep every hour from being marked."""
     out = tmp_path / "out"
     leaf = Leaf("clicks", "user=a%00b%0Ac", "p/clicks/user=a%00b%0Ac")
-    Command(f"""sh -c 'printf %s "$1" >"$0"' {out} {{partition}}""", base="", timeout=60)(leaf)
+    PartitionCommandLine(
+        f"""sh -c 'printf %s "$1" >"$0"' {out} {{partition}}""", base="", timeout=60
+    )(leaf)
     assert out.read_text() == r"`user`='a\u0000b\u000ac'"
 
 

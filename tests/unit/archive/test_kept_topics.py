@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.archive.kept_topics import KeptTopic, KeptTopics
 from secor.core.errors import CorruptFile
 from secor.core.naming import parse_key
@@ -19,7 +19,7 @@ NOW = "2026-11-21T10:00:00+00:00"
 
 
 def kept(directory: Path) -> KeptTopics:
-    return KeptTopics(LocalStore(directory), "backup/clicks")
+    return KeptTopics(DirectoryStore(directory), "backup/clicks")
 
 
 def test_an_older_archive_has_none(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_topic_is_kept_once_until_it_changes_and_versions_never_change(tmp_pat
 def test_another_process_that_was_faster_is_not_overwritten(tmp_path: Path) -> None:
     other = replace(CLICKS, partitions=9)
 
-    class Raced(LocalStore):
+    class Raced(DirectoryStore):
         raced = False
 
         def put(self, *args: object, **more: object) -> None:

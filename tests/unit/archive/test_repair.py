@@ -7,7 +7,7 @@ import pytest
 from secor.archive.objects import Archive
 from secor.archive.repair.accept_topic import plan_acceptance
 from secor.archive.repair.move_offset import move, plan_move
-from secor.archive.repair.recover_ledger import Recovery, plan_recovery, recover
+from secor.archive.repair.recover_ledger import RecoveredEntry, plan_recovery, recover
 from secor.archive.repair.stored_ranges import extents_of
 from secor.core.errors import ConfigurationError, LeaseLost, Refused
 from secor.core.model import Entry, Intent, OffsetRange, TopicPartition
@@ -143,7 +143,7 @@ def test_objects_without_metadata_reach_to_the_next(shelf: Shelf, archive: Archi
         plan_move(ledger, archive, old, 30, generation=1, delete_objects=True)
 
 
-def recovery(ledger: OperatorLedger, archive: Archive, log: MemoryLog) -> Recovery | None:
+def recovery(ledger: OperatorLedger, archive: Archive, log: MemoryLog) -> RecoveredEntry | None:
     return plan_recovery(ledger, archive, CLICKS, generation=1, log=log, owner="op", at=1.0)
 
 
@@ -156,7 +156,7 @@ def log_of(end: int) -> MemoryLog:
 def test_a_lost_entry_is_rebuilt_at_the_end_of_the_last_batch(archive: Archive) -> None:
     ledger = OperatorLedger()
     planned = recovery(ledger, archive, log_of(50))
-    assert planned == Recovery(CLICKS, 40, "id-1")
+    assert planned == RecoveredEntry(CLICKS, 40, "id-1")
     assert recover(ledger, planned) == Entry(40, topic_id="id-1")
     assert recovery(ledger, archive, log_of(50)) is None
     with pytest.raises(Refused):
@@ -258,7 +258,7 @@ def test_a_topic_that_was_not_made_again_goes_on_but_where_its_log_lost_its_end(
 UNSEEN = f"backup/clicks/offset=0/1_0_{40:020d}.txt"
 
 
-def plan(archive: Archive) -> Recovery | None:
+def plan(archive: Archive) -> RecoveredEntry | None:
     log = MemoryLog()
     log.put(CLICKS, messages(range(60)), 60)
     ledger = OperatorLedger({})
@@ -272,7 +272,7 @@ def described(**changes: str) -> dict[str, str]:
 
 def test_recovery_takes_what_sound_objects_tell(shelf: Shelf, archive: Archive) -> None:
     shelf.put_bytes(UNSEEN, b"x\n", described())
-    assert plan(archive) == Recovery(CLICKS, 50, None)
+    assert plan(archive) == RecoveredEntry(CLICKS, 50, None)
 
 
 @pytest.mark.parametrize(

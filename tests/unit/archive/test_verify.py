@@ -8,10 +8,10 @@ from typing import BinaryIO
 
 import pytest
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.archive.objects import Archive
 from secor.archive.verify.object_sources import ObjectSource
-from secor.archive.verify.report import Kind, PartitionReport, Report
+from secor.archive.verify.report import FindingKind, PartitionReport, Report
 from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.core.model import Entry, Intent, LogRange, OffsetRange, TopicPartition
 from secor.core.ports import LogFormat
@@ -132,7 +132,7 @@ def test_what_java_secor_stored_beyond_the_last_stable_offset_is_not_extra(tmp_p
     assert counts(report(shelf, log, 40)) == {}
     log.ranges[CLICKS] = LogRange(0, 30, high_watermark=35)
     found = report(shelf, log, 40)
-    assert found.counts[Kind.EXTRA] == 5
+    assert found.counts[FindingKind.EXTRA] == 5
     assert "beyond the log's end 35" in found.findings[0].text
 
 
@@ -203,9 +203,9 @@ def test_an_object_cut_short_is_corrupt_and_its_messages_missing(
     keys = three_batches(shelf)
     shelf.change(keys[2], lambda data: data[: len(data) // 2])
     found = report(shelf, log_of(*range(50), end=50), 40)
-    assert found.counts[Kind.MISSING] > 0
+    assert found.counts[FindingKind.MISSING] > 0
     if log_format.extension != ".txt":  # plain text has nothing to tell it is not whole
-        assert found.counts[Kind.CORRUPT] == 1
+        assert found.counts[FindingKind.CORRUPT] == 1
         assert any(f.key == keys[2] for f in found.findings)
 
 
@@ -268,7 +268,7 @@ def test_a_committed_offset_beyond_the_log_is_told(tmp_path: Path) -> None:
     shelf = shelf_of(tmp_path)
     three_batches(shelf)
     found = report(shelf, log_of(*range(30), end=30), 40)
-    assert found.counts[Kind.EXTRA] == 10
+    assert found.counts[FindingKind.EXTRA] == 10
     assert "beyond the log's end" in found.findings[0].text
 
 
@@ -328,7 +328,7 @@ def test_damaged_text_names_the_offset(tmp_path: Path) -> None:
     assert counts(found) == {"different": 1}
     assert found.findings[0].start == 13
     shelf.change(keys[0], lambda data: data + b"more\n")
-    assert report(shelf, log, 40).counts[Kind.EXTRA] == 1
+    assert report(shelf, log, 40).counts[FindingKind.EXTRA] == 1
 
 
 def test_text_with_delimiters_inside_and_tombstones_is_complete(tmp_path: Path) -> None:
@@ -462,13 +462,13 @@ def test_the_archive_knows_its_topics(tmp_path: Path) -> None:
 def opening(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Note what is opened from now on, and in which thread."""
     opened: list[tuple[str, str]] = []
-    real = LocalStore.open
+    real = DirectoryStore.open
 
-    def noted(store: LocalStore, key: str) -> BinaryIO:
+    def noted(store: DirectoryStore, key: str) -> BinaryIO:
         opened.append((key, threading.current_thread().name))
         return real(store, key)
 
-    monkeypatch.setattr(LocalStore, "open", noted)
+    monkeypatch.setattr(DirectoryStore, "open", noted)
     return opened
 
 
@@ -526,7 +526,7 @@ def test_an_object_whose_metadata_was_removed_is_corrupt(
         report(shelf, log_of(*range(50), end=50), 40),
         *verify_archive_only(Archive(shelf.store, "backup"), "clicks"),
     ):
-        [finding] = [one for one in found.findings if one.kind is Kind.CORRUPT]
+        [finding] = [one for one in found.findings if one.kind is FindingKind.CORRUPT]
         assert finding.key == keys[1]
         assert finding.text.startswith("its metadata is gone")
         assert Report([found]).exit_code == 5

@@ -13,7 +13,7 @@ from secor.archive.kept_schemas import KeptSchema
 from secor.archive.quarantine.listing import marker_key, quarantined
 from secor.archive.repair.stored_ranges import with_extents
 from secor.archive.verify.parsed_objects import Parsing
-from secor.archive.verify.report import EXIT_DIFFERENCES, Kind, PartitionReport, Report
+from secor.archive.verify.report import EXIT_DIFFERENCES, FindingKind, PartitionReport, Report
 from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.batch.plan import TopicPlan
 from secor.formats.typed.parquet import TypedParquetFormat
@@ -82,14 +82,14 @@ def test_a_message_that_vanished_is_missing_in_every_format(how: str, tmp_path: 
     for key in [key for key in world.store.objects if key.startswith("p/clicks/")]:
         world.store.delete(key)
     report = verified(world, {**TIME, "transforms": [NO_BOTS]})
-    assert report.counts == {Kind.MISSING: 2}
+    assert report.counts == {FindingKind.MISSING: 2}
 
 
 def test_a_message_that_no_filter_names_is_missing_not_filtered(tmp_path: Path) -> None:
     world = World(tmp_path / "local")
     world.consume(plan_of("sequencefile"))
     report = verified(world, TIME)
-    assert report.counts == {Kind.MISSING: 1}
+    assert report.counts == {FindingKind.MISSING: 1}
     assert report.filtered == 0
 
 
@@ -148,7 +148,7 @@ def test_a_damaged_marker_of_a_replay_is_a_finding_and_the_rest_is_verified(
     for report in (compared, alone):
         assert Report([report]).exit_code == EXIT_DIFFERENCES
         [finding] = report.findings
-        assert (finding.kind, finding.key) == (Kind.CORRUPT, key)
+        assert (finding.kind, finding.key) == (FindingKind.CORRUPT, key)
         assert finding.text.startswith("is no marker of a replay")
 
 
@@ -161,7 +161,7 @@ def test_a_message_in_data_and_in_quarantine_is_there_twice(tmp_path: Path) -> N
         world.store.objects.setdefault(key, stored)
     for key in [key for key in world.store.objects if "_replay_" in key]:
         world.store.delete(key)
-    assert verified(world, TIME).counts == {Kind.TWICE: 4}
+    assert verified(world, TIME).counts == {FindingKind.TWICE: 4}
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -197,7 +197,7 @@ def test_what_an_earlier_route_sent_elsewhere_is_found_by_its_keys(tmp_path: Pat
     world.targets = archive_of(settings, "clicks", world.store, routes).targets
     report = verified(world, TIME)
     # They were not parsed as the present configuration has it, but none is missing.
-    assert Kind.MISSING not in report.counts, report.findings
+    assert FindingKind.MISSING not in report.counts, report.findings
     assert report.compared == 6
 
 
@@ -222,7 +222,7 @@ def test_a_connectors_objects_and_ours_are_verified_as_one_archive(
     # After a rebalance it has stored two messages again, under the name of the second.
     connectors(world, second, 4, 2)
     report = verified(world, TIME)
-    assert report.counts == {Kind.EXTRA: 2}
+    assert report.counts == {FindingKind.EXTRA: 2}
 
 
 @pytest.mark.parametrize(

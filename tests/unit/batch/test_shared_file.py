@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from secor.batch.local_file import LARGEST_SHARED, SHARE_ABOVE
-from secor.batch.shared_file import SLOT, Extent, SharedFile
+from secor.batch.shared_file import SLOT, FileSlots, SharedFile
 from secor.batch.workspace import Workspace
 from secor.core.errors import DiskFull
 
@@ -25,8 +25,8 @@ def on_disk(path: Path) -> int:
     return sum(512 * file.stat().st_blocks for file in files)
 
 
-def written(shared: SharedFile, size: int = SLOT) -> Extent:
-    extent = Extent(shared)
+def written(shared: SharedFile, size: int = SLOT) -> FileSlots:
+    extent = FileSlots(shared)
     extent.write(memoryview(bytes(range(1, 256)) * (size // 255 + 1))[:size])
     return extent
 
@@ -55,7 +55,7 @@ def test_threads_take_and_free_slots(tmp_path: Path) -> None:
 
     def use(number: int) -> None:
         for _ in range(200):
-            extent = Extent(shared)
+            extent = FileSlots(shared)
             content = bytes([number]) * (SLOT + number)
             extent.write(memoryview(content))
             assert b"".join(extent.read()) == content
@@ -90,7 +90,7 @@ def test_threads_that_begin_at_once_open_one_file(tmp_path: Path) -> None:
 
 def test_the_end_that_nobody_needs_is_cut_off(tmp_path: Path) -> None:
     shared = SharedFile(tmp_path, os.open, kept=8 * SLOT)
-    extents = [Extent(shared) for _ in range(12)]
+    extents = [FileSlots(shared) for _ in range(12)]
     for number, extent in enumerate(extents):
         extent.write(memoryview(b"%d" % number))
     for extent in extents[4:]:
@@ -101,7 +101,7 @@ def test_the_end_that_nobody_needs_is_cut_off(tmp_path: Path) -> None:
     assert shared.make_room()
     assert shared.path.stat().st_size == 3 * SLOT
     extents[0].free()
-    others = [Extent(shared) for _ in range(2)]
+    others = [FileSlots(shared) for _ in range(2)]
     for extent in others:
         extent.write(memoryview(b"other"))
     assert b"".join(extents[1].read()) == b"1"

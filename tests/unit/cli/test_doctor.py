@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.cli import config, doctor, doctor_checks, store_checks
 from secor.config.model import Config
 from secor.core.errors import AccessDenied, ConfigurationError, LedgerCorrupt, Unavailable
@@ -85,7 +85,7 @@ def test_every_line_is_ok_when_nothing_is_to_be_done(world: World, tmp_path: Pat
     assert "topics: 1, partitions: 1" in shown.stdout
     assert "entries: 1 of 1, with an open intent: 1, locks can be taken" in shown.stdout
     assert world.ledger.leased == []
-    assert not list(LocalStore(tmp_path / "bucket").list(""))
+    assert not list(DirectoryStore(tmp_path / "bucket").list(""))
 
 
 def test_offsets_behind_an_open_transaction_are_named_and_no_fault(world: World) -> None:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from crc32c import crc32c
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.archive.beginning import Agreement, Beginning
 from secor.cli import evidence, verify
 from secor.core.errors import ConfigurationError, CorruptFile
@@ -174,7 +174,7 @@ def test_the_recorded_hash_is_a_hint_and_no_proof(world: EvidenceWorld) -> None:
         data = (world.bucket / key).read_bytes()
         metadata = world.shelf.store.head(key).metadata or {}
         world.shelf.store.delete(key)
-        LocalStore(world.bucket, sha256=True).put(key, data, crc32c(data), metadata)
+        DirectoryStore(world.bucket, sha256=True).put(key, data, crc32c(data), metadata)
     world.write()
     assert world.check()[0] == 0
     world.shelf.change(world.keys[0], lambda data: data[:-1] + bytes([data[-1] ^ 1]))
@@ -240,16 +240,16 @@ def test_an_interrupted_check_goes_on_and_reads_changed_objects_again(
     world.write()
     opened: list[str] = []
     interrupts = {"Ctrl-C"}
-    open_object = LocalStore.open
+    open_object = DirectoryStore.open
 
-    def interrupted(store: LocalStore, key: str) -> Any:
+    def interrupted(store: DirectoryStore, key: str) -> Any:
         opened.append(key)
         if key == world.keys[2] and interrupts:
             interrupts.clear()
             raise KeyboardInterrupt
         return open_object(store, key)
 
-    monkeypatch.setattr(LocalStore, "open", interrupted)
+    monkeypatch.setattr(DirectoryStore, "open", interrupted)
     with pytest.raises(click.Abort):
         world.check()
     assert (world.file.parent / "evidence.json.check").exists()

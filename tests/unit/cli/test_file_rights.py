@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.adapters.s3.client import ModelLoader
 from secor.cli import doctor_checks
 from secor.cli.exit_codes import Exit
@@ -53,7 +53,7 @@ def disk(shut: Path) -> None:
 @pytest.mark.parametrize(
     ("use", "kind"),
     [
-        (lambda shut: LocalStore(shut / "store").check(), AccessDenied),
+        (lambda shut: DirectoryStore(shut / "store").check(), AccessDenied),
         (disk, ConfigurationError),
         (load_plan, ConfigurationError),
         (Sandbox.of, ConfigurationError),

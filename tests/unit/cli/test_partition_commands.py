@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from moto import mock_aws
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.batch.batch import Batch
 from secor.batch.policy import Reason
 from secor.batch.workspace import Workspace
@@ -80,7 +80,7 @@ class World:
         plan = plan_for(load(self.config, {}), owner.topic)
         batch = Batch(owner, 0, plan=plan, workspace=workspace, clock=FakeClock())
         batch.append(Chunk(owner, messages(range(6), values.get), 6))
-        store = LocalStore(self.config.parent / "bucket")
+        store = DirectoryStore(self.config.parent / "bucket")
         for file in batch.seal(Reason.AGE).files:
             store.put(file.key, file.local.path, file.local.crc32c, file.info.metadata())
 

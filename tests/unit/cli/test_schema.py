@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.archive.kept_schemas import KeptSchema, KeptSchemas
 from secor.cli.schema import command
 from secor.core.errors import ConfigurationError
@@ -191,7 +191,7 @@ def test_a_topic_without_messages_or_without_being_there_is_an_error(
 def stored(tmp_path: Path) -> Path:
     """A configuration over a directory with two versions of a schema."""
     bucket = tmp_path / "bucket"
-    kept = KeptSchemas(LocalStore(bucket), "partition/clicks", 1)
+    kept = KeptSchemas(DirectoryStore(bucket), "partition/clicks", 1)
     kept.add(KeptSchema(1, pa.struct({"a": pa.int64()})))
     kept.add(KeptSchema(2, pa.struct({"a": pa.float64(), "b": pa.list_(pa.string())})))
     path = tmp_path / "stored.toml"

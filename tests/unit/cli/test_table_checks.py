@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from secor.adapters.kafka.topic_admin import TopicDescription, TopicSettings
-from secor.cli.doctor_checks import Finding
+from secor.adapters.kafka.topic_admin import TopicDefinition, TopicDescription
+from secor.cli.doctor_checks import CheckResult
 from secor.cli.table_checks import _rights, of_tables
 from secor.config.load import validate
 from secor.config.model import Config
@@ -96,7 +96,7 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
     return brokers
 
 
-def told(findings: list[Finding]) -> dict[str, str]:
+def told(findings: list[CheckResult]) -> dict[str, str]:
     return {f"{it.check} {'ok' if it.ok else 'FAULT'}": it.text for it in findings}
 
 
@@ -211,7 +211,7 @@ class Brokers:
         rights = frozenset(self.rights)
         return {name: TopicDescription(name, None, 1, 1, {}, {}, rights)}
 
-    def refusal(self, topic: str, settings: TopicSettings) -> str | None:
+    def refusal(self, topic: str, settings: TopicDefinition) -> str | None:
         return None if self.may_create else "allow this user Create"
 
 

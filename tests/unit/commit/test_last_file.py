@@ -9,7 +9,7 @@ import pytest
 
 from secor.batch.plan import OutputStream, TopicPlan, WrittenBatch
 from secor.batch.sealed import SealedBatch
-from secor.commit.uploader import Abandoned, Committed
+from secor.commit.uploader import AbandonedBatch, CommittedBatch
 from secor.core.errors import ObjectConflict, OutcomeUnknown
 from secor.core.model import DATA, Chunk, OffsetRange, Part, TopicPartition
 from tests.fakes.format import PlainFormat
@@ -68,7 +68,7 @@ def keys(batch: SealedBatch) -> list[str]:
 
 def test_it_is_put_after_all_others_and_before_the_commit(commits: CommitWorld) -> None:
     batch = batch_of(commits, [0, 1, 2])
-    assert isinstance(commits.upload(batch), Committed)
+    assert isinstance(commits.upload(batch), CommittedBatch)
     assert [key for key, _ in commits.store.audit] == keys(batch)
     assert keys(batch)[-1] == LAST
     assert commits.calls.index("commit") > commits.calls.index("put")
@@ -86,7 +86,7 @@ def test_where_it_stands_nothing_is_put_or_deleted(commits: CommitWorld, identit
     before = dict(commits.store.objects)
     batch = batch_of(commits, [0, 1, 2])
     upload = commits.upload if identity == "plain" else commits.settle
-    assert isinstance(upload(batch), Committed)
+    assert isinstance(upload(batch), CommittedBatch)
     assert commits.store.objects == before
     assert commits.entry.committed == 4
 
@@ -100,7 +100,7 @@ def test_one_that_lands_while_ours_is_put_is_right(commits: CommitWorld) -> None
     assert last is not None
     puts = iter([lambda: None, lambda: None, lambda: commits.place(replace(first, files=(last,)))])
     commits.on("before", "put", *puts)
-    assert isinstance(commits.upload(batch), Committed)
+    assert isinstance(commits.upload(batch), CommittedBatch)
     assert commits.store.objects[LAST].content.decode().split("\n")[1:] == keys(first)[:-1]
 
 
@@ -109,7 +109,7 @@ def test_one_of_another_topic_under_that_name_stops_the_partition(commits: Commi
     assert other.last is not None
     commits.place(replace(other, files=(other.last,)))
     outcome = commits.upload(batch_of(commits, [0]))
-    assert isinstance(outcome, Abandoned)
+    assert isinstance(outcome, AbandonedBatch)
     assert isinstance(outcome.error, ObjectConflict)
 
 
@@ -125,7 +125,7 @@ def test_one_of_another_group_with_our_prefix_stops_the_partition(
     if recovering:
         commits.intend(batch)
     outcome = commits.upload(batch)
-    assert isinstance(outcome, Abandoned)
+    assert isinstance(outcome, AbandonedBatch)
     assert isinstance(outcome.error, ObjectConflict)
     assert "by group neighbour" in str(outcome.error)
     assert commits.entry.committed != 4
@@ -139,7 +139,7 @@ def test_files_of_an_earlier_try_are_found_by_their_names(commits: CommitWorld) 
     commits.calls.clear()
     batch = batch_of(commits, [0, 1, 2])
     assert keys(batch) == keys(first)
-    assert isinstance(commits.upload(batch), Committed)
+    assert isinstance(commits.upload(batch), CommittedBatch)
     assert sorted(commits.keys) == sorted(keys(batch))
 
 
@@ -149,7 +149,7 @@ def test_what_compaction_has_removed_since_makes_another_file(commits: CommitWor
     commits.intend(first)
     commits.place(replace(first, files=first.files[:1]))
     batch = batch_of(commits, [0, 1])
-    assert isinstance(commits.upload(batch), Committed)
+    assert isinstance(commits.upload(batch), CommittedBatch)
     named = commits.store.objects[LAST].content.decode().split("\n")[1:]
     assert first.files[0].key not in named
     assert set(named) <= set(commits.keys)
@@ -159,7 +159,7 @@ def test_a_lost_answer_of_its_put_is_settled(commits: CommitWorld) -> None:
     batch = batch_of(commits, [0])
     commits.on("after", "put", lambda: None)
     commits.fail("after", "put", OutcomeUnknown("lost"))
-    assert isinstance(commits.upload(batch), Committed)
+    assert isinstance(commits.upload(batch), CommittedBatch)
     assert commits.keys == sorted(keys(batch))
 
 
@@ -171,5 +171,5 @@ def test_directories_of_unique_names_are_in_no_intent(commits: CommitWorld) -> N
 
 def test_a_batch_without_messages_has_one_too(commits: CommitWorld) -> None:
     batch = commits.batch([], 4, plan=plan(commits))
-    assert isinstance(commits.upload(batch), Committed)
+    assert isinstance(commits.upload(batch), CommittedBatch)
     assert commits.keys == [LAST]

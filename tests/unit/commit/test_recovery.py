@@ -11,7 +11,7 @@ from secor.batch.plan import OutputStream, TopicPlan
 from secor.batch.policy import Policy
 from secor.batch.sealed import SealedBatch
 from secor.commit.recovery import recover
-from secor.commit.uploader import ATTEMPTS, Abandoned, Committed, Retryable
+from secor.commit.uploader import ATTEMPTS, AbandonedBatch, CommittedBatch, Retryable
 from secor.core.errors import LeaseLost, ObjectConflict, Unavailable
 from secor.core.model import DATA, QUARANTINE, Chunk, Intent, Part, Superseded
 from secor.core.naming import ObjectName
@@ -53,7 +53,7 @@ def test_what_is_there_is_adopted_and_the_rest_put(commits: CommitWorld) -> None
     batch = commits.batch([0, 1, 10])
     commits.intend(batch)
     commits.place(batch, [FIRST])
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
     assert commits.observer.told == ["adopted 1"]
     assert commits.calls.count("put") == 1
     assert commits.keys == [FIRST, SECOND]
@@ -64,7 +64,7 @@ def test_an_object_with_messages_that_the_log_has_lost_is_adopted(commits: Commi
     commits.place(commits.batch([0, 1, 2]))
     batch = commits.batch([1, 2], end=3)
     commits.intend(batch)
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
     assert commits.keys == [FIRST]
     assert commits.info(FIRST).records == 3
     assert commits.calls.count("put") == 0
@@ -75,7 +75,7 @@ def test_a_superseded_leftover_is_deleted_before_ours_is_put(commits: CommitWorl
     commits.place(commits.batch([0, 1], plan=old))
     batch = commits.batch([0, 1])
     commits.intend(batch, Superseded(old.fingerprint, old.root), fingerprint="middle")
-    assert commits.settle(batch) == Committed()
+    assert commits.settle(batch) == CommittedBatch()
     assert commits.calls.index("delete") < commits.calls.index("put")
     assert commits.keys == [FIRST]
 
@@ -96,7 +96,8 @@ def test_leftovers_of_a_superseded_configuration_are_found_in_all_its_output_str
     middle = plan_with_streams("middle", DATA)
     assert isinstance(commits.upload(commits.batch([0, 1, 2], plan=middle)), Retryable)
     assert (
-        commits.settle(commits.batch([0, 1, 2], plan=plan_with_streams("new", DATA))) == Committed()
+        commits.settle(commits.batch([0, 1, 2], plan=plan_with_streams("new", DATA)))
+        == CommittedBatch()
     )
     assert commits.keys == [f"new/clicks/{name}"]
 
@@ -107,7 +108,7 @@ def test_what_is_in_an_output_stream_is_adopted(commits: CommitWorld, stream: st
     batch = commits.batch([0, 1], plan=plan)
     commits.intend(batch)
     commits.place(batch, [file.key for file in batch.files if file.place.root != plan.root])
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
     assert commits.observer.told == ["adopted 1"]
     assert commits.calls.count("put") == 1
     assert len(commits.keys) == 2
@@ -126,7 +127,7 @@ def test_nothing_is_deleted_once_the_lease_may_be_lost(commits: CommitWorld) -> 
 
     commits.on("after", "head", sleep)
     outcome = commits.upload(batch)
-    assert isinstance(outcome, Abandoned)
+    assert isinstance(outcome, AbandonedBatch)
     assert isinstance(outcome.error, LeaseLost)
     assert commits.keys == [FIRST]
 
@@ -148,7 +149,7 @@ def test_what_the_version_before_put_under_another_name_is_replaced(commits: Com
     assert commits.keys == [FIRST.replace("0.plain", "2.plain")]
     batch = commits.batch([2, 3], end=4)
     commits.intend(batch, fingerprint=batch.plan.earlier_fingerprint)
-    assert commits.settle(batch) == Committed()
+    assert commits.settle(batch) == CommittedBatch()
     assert commits.keys == [FIRST]
 
 
@@ -174,7 +175,7 @@ def test_a_stranger_in_our_place_stops_and_stays(
     batch = commits.batch([1, 2], end=3)
     commits.intend(batch)
     outcome = commits.upload(batch)
-    assert isinstance(outcome, Abandoned)
+    assert isinstance(outcome, AbandonedBatch)
     assert isinstance(outcome.error, ObjectConflict)
     assert commits.keys == [FIRST]
 
@@ -187,7 +188,7 @@ def test_a_stranger_under_another_name_stops_and_stays(commits: CommitWorld) -> 
     batch = commits.batch([1, 2], end=3)
     commits.intend(batch)
     outcome = commits.upload(batch)
-    assert isinstance(outcome, Abandoned)
+    assert isinstance(outcome, AbandonedBatch)
     assert isinstance(outcome.error, ObjectConflict)
     assert commits.keys == there
 
@@ -196,7 +197,7 @@ def test_an_unknown_topic_id_does_not_stand_in_the_way(commits: CommitWorld) -> 
     commits.place(commits.batch([0, 1], topic_id=None))
     batch = commits.batch([0, 1])
     commits.intend(batch)
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
     assert commits.observer.told == ["adopted 1"]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from secor.batch.plan import WrittenBatch
 from secor.batch.sealed import SealedBatch
-from secor.commit.uploader import Abandoned, Committed, Retryable
+from secor.commit.uploader import AbandonedBatch, CommittedBatch, Retryable
 from secor.core.errors import ObjectConflict, RestartPartition, Unavailable
 from secor.core.model import OffsetRange, Superseded, TopicPartition
 from tests.unit.commit.commit_world import KEY, LIFETIME, CommitWorld
@@ -62,7 +62,7 @@ def test_a_put_that_lands_while_it_waits_is_found_and_deleted(
     assert isinstance(commits.upload(batch), Retryable)  # its deletion may land later, too
     assert commits.keys == []
     commits.clock.advance(LIFETIME)
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
     assert commits.entry.committed == 2
 
 
@@ -90,7 +90,7 @@ def test_the_wait_counts_from_the_last_deletion(commits: CommitWorld, old: Seale
     assert isinstance(commits.upload(batch), Retryable)
     assert "put" not in commits.calls
     commits.clock.advance(1)
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
 
 
 def test_a_deletion_without_an_answer_counts_too(commits: CommitWorld, old: SealedBatch) -> None:
@@ -110,7 +110,7 @@ def test_a_process_that_takes_over_waits_anew(commits: CommitWorld, batch: Seale
     commits.upload(batch)
     commits.clock.advance(LIFETIME)
     commits.uploader = commits.restarted()
-    assert commits.settle(batch) == Committed()
+    assert commits.settle(batch) == CommittedBatch()
 
 
 def test_who_is_taken_over_while_it_waits_begins_again(
@@ -121,9 +121,9 @@ def test_who_is_taken_over_while_it_waits_begins_again(
     commits.intend(old, Superseded(batch.fingerprint, batch.plan.root))
     commits.clock.advance(LIFETIME)
     outcome = commits.upload(batch)
-    assert isinstance(outcome, Abandoned)
+    assert isinstance(outcome, AbandonedBatch)
     assert type(outcome.error) is RestartPartition
-    assert commits.settle(batch) == Committed()
+    assert commits.settle(batch) == CommittedBatch()
 
 
 def test_it_is_the_same_when_the_other_process_has_our_configuration(
@@ -132,7 +132,7 @@ def test_it_is_the_same_when_the_other_process_has_our_configuration(
     commits.upload(batch)
     commits.intend(batch)
     commits.clock.advance(LIFETIME)
-    assert isinstance(commits.upload(batch), Abandoned)
+    assert isinstance(commits.upload(batch), AbandonedBatch)
 
 
 def test_an_intent_that_a_person_has_dropped_is_not_waited_for(
@@ -141,13 +141,13 @@ def test_an_intent_that_a_person_has_dropped_is_not_waited_for(
     commits.upload(batch)
     commits.server.put(KEY, b"0", topic_id="id")
     commits.clock.advance(LIFETIME)
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
 
 
 def test_nothing_waits_where_nothing_was_superseded(commits: CommitWorld) -> None:
     batch = commits.batch([0, 1])
     commits.intend(batch)
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
 
 
 def test_a_range_that_is_no_longer_ours_is_forgotten(
@@ -158,7 +158,7 @@ def test_a_range_that_is_no_longer_ours_is_forgotten(
     commits.clock.advance(LIFETIME)
     commits.server.put(KEY, b"2", topic_id="id")
     outcome = commits.upload(batch)
-    assert isinstance(outcome, Abandoned)
+    assert isinstance(outcome, AbandonedBatch)
     assert not isinstance(outcome.error, ObjectConflict)
     commits.intend(old)
     assert isinstance(commits.upload(batch), Retryable)
@@ -190,5 +190,5 @@ def test_where_a_last_file_decides_nothing_is_put_or_deleted_before_the_end_of_t
     assert first.last is not None
     commits.place(replace(first, files=(first.last,)))
     commits.clock.advance(LIFETIME)
-    assert commits.upload(second) == Committed()
+    assert commits.upload(second) == CommittedBatch()
     assert commits.keys == sorted([first.files[0].key, first.last.key])

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from secor.commit.uploader import ATTEMPTS, SETTLING, Abandoned, Committed, Outcome, Retryable
+from secor.commit.uploader import (
+    ATTEMPTS,
+    SETTLING,
+    AbandonedBatch,
+    CommittedBatch,
+    Outcome,
+    Retryable,
+)
 from secor.core.errors import (
     AccessDenied,
     LeaseLost,
@@ -32,14 +39,14 @@ def commits(tmp_path: Path) -> CommitWorld:
 
 
 def dropped(outcome: Outcome) -> type[Exception]:
-    assert isinstance(outcome, Abandoned)
+    assert isinstance(outcome, AbandonedBatch)
     return type(outcome.error)
 
 
 @BOTH
 def test_the_steps_come_in_their_order(tmp_path: Path, kind: Kind) -> None:
     commits = CommitWorld(tmp_path, kind)
-    assert commits.upload(commits.batch([0, 1, 9, 10, 11])) == Committed()
+    assert commits.upload(commits.batch([0, 1, 9, 10, 11])) == CommittedBatch()
     order = ["lease", "lease.read", "record", "put", "put", "commit", "release"]
     assert commits.calls == order
     assert commits.keys == [FIRST, SECOND]
@@ -47,7 +54,7 @@ def test_the_steps_come_in_their_order(tmp_path: Path, kind: Kind) -> None:
 
 
 def test_a_batch_without_files_moves_the_offset(commits: CommitWorld) -> None:
-    assert commits.upload(commits.batch([], end=7)) == Committed()
+    assert commits.upload(commits.batch([], end=7)) == CommittedBatch()
     assert commits.entry.committed == 7
     assert commits.keys == []
 
@@ -78,7 +85,7 @@ def test_local_files_stand_until_after_the_commit(commits: CommitWorld) -> None:
 def test_an_intent_of_our_own_is_taken_up_and_written_again(commits: CommitWorld) -> None:
     batch = commits.batch([0, 1])
     commits.intend(batch)
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
     assert "record" in commits.calls
 
 
@@ -116,7 +123,7 @@ def test_an_intent_of_another_configuration_is_superseded_and_remembered(
     commits.intend(batch, Superseded("older", "elsewhere"), fingerprint="old")
     seen: list[Entry] = []
     commits.on("after", "record", lambda: seen.append(commits.entry))
-    assert commits.settle(batch) == Committed()
+    assert commits.settle(batch) == CommittedBatch()
     (entry,) = seen
     assert entry.intent is not None
     assert entry.intent.supersedes == (
@@ -147,7 +154,7 @@ def test_a_lost_answer_is_settled_by_looking(
 ) -> None:
     commits = CommitWorld(tmp_path, kind)
     commits.fail(phase, call, OutcomeUnknown("lost"))
-    assert commits.upload(commits.batch([0, 1, 10])) == Committed()
+    assert commits.upload(commits.batch([0, 1, 10])) == CommittedBatch()
     assert commits.keys == [FIRST, SECOND]
     assert commits.entry == Entry(11, None, "id")
     assert len(commits.store.audit) == 2
@@ -159,7 +166,7 @@ def test_a_put_is_settled_before_the_lease_is_given_back(
 ) -> None:
     """Else it could land beside what a successor puts of a log that was compacted."""
     commits.fail(phase, "put", *[OutcomeUnknown("lost")] * (puts - 1))
-    assert commits.upload(commits.batch([0]), lambda: False) == Committed()
+    assert commits.upload(commits.batch([0]), lambda: False) == CommittedBatch()
     assert commits.calls.count("lease") == 1
     assert commits.calls.count("put") == puts
     assert commits.observer.told == ["retried after OutcomeUnknown"] * (puts - 1)
@@ -196,7 +203,7 @@ def test_after_some_attempts_the_thread_is_given_back(
     assert commits.upload(batch) == Retryable(error)  # type: ignore[arg-type]
     assert commits.calls.count("put") == ATTEMPTS
     assert len(commits.clock.slept) == ATTEMPTS - 1
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
 
 
 def test_a_partition_that_is_not_wanted_is_not_tried_again(commits: CommitWorld) -> None:
@@ -300,7 +307,7 @@ def test_the_lease_is_given_back_whatever_happens(commits: CommitWorld) -> None:
 def test_our_own_object_is_no_conflict(commits: CommitWorld) -> None:
     batch = commits.batch([0, 1])
     commits.on("before", "put", lambda: commits.place(batch))
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
     assert len(commits.store.audit) == 1
 
 
@@ -308,7 +315,7 @@ def test_what_came_first_stays_whatever_compaction_left_us(commits: CommitWorld)
     """The put of the range's first reader landed late, with a message that we did not find."""
     batch = commits.batch([1], end=2)
     commits.on("before", "put", lambda: commits.place(commits.batch([0, 1])))
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
     assert commits.keys == [FIRST]
     assert commits.info(FIRST).records == 2
 
@@ -356,7 +363,7 @@ def test_an_answer_that_was_cut_within_our_metadata_is_no_object_of_somebody_els
         return answer if len(looks) > 1 else replace(answer, metadata={})
 
     monkeypatch.setattr(commits.store, "head", cut_once)
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
     assert looks == [FIRST, FIRST]
 
 
@@ -366,7 +373,7 @@ def test_a_superseded_object_that_comes_late_is_removed(commits: CommitWorld) ->
     commits.on("before", "put", lambda: commits.place(batch, changed={"fingerprint": "old"}))
     assert isinstance(commits.settle(batch), Retryable)
     commits.clock.advance(LIFETIME)
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
     assert commits.info(FIRST).fingerprint == batch.fingerprint
     assert "delete" in commits.calls
 
@@ -375,5 +382,5 @@ def test_an_object_that_is_there_and_then_gone_is_looked_for_again(commits: Comm
     batch = commits.batch([0, 1])
     commits.on("before", "put", lambda: commits.place(batch))
     commits.on("before", "head", commits.store.objects.clear)
-    assert commits.upload(batch) == Committed()
+    assert commits.upload(batch) == CommittedBatch()
     assert commits.observer.told == ["retried after Unavailable"]

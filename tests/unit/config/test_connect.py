@@ -19,7 +19,7 @@ from secor.config.connect.connector_file import read
 from secor.config.connect.partitioners import date_layout
 from secor.config.connect.settings import CONNECT_SETTINGS, STRAY
 from secor.config.connect.sinks import convert
-from secor.config.translation.draft import Draft, Outcome
+from secor.config.translation.draft import Draft, PropertyOutcome
 from secor.config.translation.report import report
 from secor.core.errors import ConfigurationError
 
@@ -62,7 +62,7 @@ def test_every_key_of_real_configurations_has_its_outcome(tmp_path: Path) -> Non
         _, draft = imported(tmp_path, settings)
         left = {
             outcome.value: sorted(key for key, it in draft.outcomes.items() if it[0] is outcome)
-            for outcome in Outcome
+            for outcome in PropertyOutcome
         }
         expected = {key: value for key, value in vector.items() if key != "config"}
         mapped = left.pop("mapped")
@@ -150,7 +150,7 @@ def test_transforms_become_steps_in_their_order(tmp_path: Path) -> None:
         {"kind": "mask", "field": "email", "value": "***"},
     ]
     assert config["output"]["metadata_columns"] == ["_key", "_offset"]
-    assert draft.outcomes["transforms.d.type"][0] is Outcome.UNNEEDED
+    assert draft.outcomes["transforms.d.type"][0] is PropertyOutcome.UNNEEDED
     assert "readers of the field kafka_offset read the column _offset" in draft.todos
 
 
@@ -190,13 +190,13 @@ def test_a_hudi_sink_becomes_a_table_group(tmp_path: Path) -> None:
         "hoodie.index.type": "GLOBAL_SIMPLE",
         "hoodie.cleaner.commits.retained": "6",
     }
-    assert {outcome for outcome, _ in draft.outcomes.values()} == {Outcome.MAPPED}
+    assert {outcome for outcome, _ in draft.outcomes.values()} == {PropertyOutcome.MAPPED}
 
 
 def test_what_connect_would_look_up_is_asked_for(tmp_path: Path) -> None:
     secret = {**CONFLUENT, "aws.secret.access.key": "${file:/etc/secret:key}"}
     _, draft = imported(tmp_path, secret)
-    assert draft.outcomes["aws.secret.access.key"][0] is Outcome.MAPPED
+    assert draft.outcomes["aws.secret.access.key"][0] is PropertyOutcome.MAPPED
     config, _ = imported(tmp_path, {**CONFLUENT, "s3.region": "${env:REGION}"})
     assert config["store"]["s3"]["region"] == "${REGION}"
     with pytest.raises(ConfigurationError, match=r"s3.bucket.name.*-D s3.bucket.name="):

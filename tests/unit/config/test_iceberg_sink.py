@@ -21,7 +21,7 @@ from secor.config.iceberg_sink.sink_settings import (
     transform_rows,
 )
 from secor.config.load import load
-from secor.config.translation.draft import Draft, Outcome
+from secor.config.translation.draft import Draft, PropertyOutcome
 from secor.core.errors import ConfigurationError
 
 PAGE = Path(__file__).parents[3] / "docs" / "tables.md"
@@ -74,9 +74,9 @@ def test_a_transform_of_the_sink_is_told_with_what_stands_for_it(tmp_path: Path)
     }
     _, draft = imported(tmp_path, more)
     outcome, here = draft.outcomes["transforms.meta.type"]
-    assert outcome is Outcome.UNSUPPORTED
+    assert outcome is PropertyOutcome.UNSUPPORTED
     assert here.startswith("rows.metadata_columns: _topic")
-    assert draft.outcomes["transforms.other.type"] == (Outcome.UNSUPPORTED, "as above")
+    assert draft.outcomes["transforms.other.type"] == (PropertyOutcome.UNSUPPORTED, "as above")
 
 
 def test_each_setting_stands_there_once() -> None:
@@ -93,7 +93,7 @@ def test_a_least_connector_becomes_a_table_group(tmp_path: Path) -> None:
     assert config["catalog"]["properties"]["warehouse"] == "s3://lake/warehouse"
     assert config["commit"]["interval"] == "5m", "the sink's default"
     assert config["tables"] == [{"table": "db.events", **UNITS}]
-    assert {outcome for outcome, _ in draft.outcomes.values()} == {Outcome.MAPPED}
+    assert {outcome for outcome, _ in draft.outcomes.values()} == {PropertyOutcome.MAPPED}
 
 
 def test_kafkas_default_mechanism_is_taken_where_none_is_given(tmp_path: Path) -> None:
@@ -149,10 +149,10 @@ def test_a_converter_of_confluent_is_a_decoder_with_its_registry(
     assert any("SECOR_PARSER__REGISTRY_PASSWORD" in todo for todo in draft.todos)
     assert any("several addresses" in todo for todo in draft.todos)
     outcomes = {name: outcome for name, (outcome, _) in draft.outcomes.items()}
-    assert outcomes[f"{registry}basic.auth.credentials.source"] is Outcome.UNNEEDED
-    assert outcomes[f"{registry}ssl.truststore.type"] is Outcome.UNNEEDED
+    assert outcomes[f"{registry}basic.auth.credentials.source"] is PropertyOutcome.UNNEEDED
+    assert outcomes[f"{registry}ssl.truststore.type"] is PropertyOutcome.UNNEEDED
     assert "in PEM" in draft.outcomes[f"{registry}ssl.keystore.location"][1]
-    assert outcomes["value.converter.enhanced.avro.schema.support"] is Outcome.UNSUPPORTED
+    assert outcomes["value.converter.enhanced.avro.schema.support"] is PropertyOutcome.UNSUPPORTED
 
 
 @pytest.mark.parametrize(
@@ -174,11 +174,11 @@ def test_a_converter_of_glue_is_a_decoder_with_its_registry(
         **expected,
         "registry_url": "https://glue.eu-west-1.amazonaws.com",
     }
-    assert draft.outcomes["value.converter.region"][0] is Outcome.MAPPED
+    assert draft.outcomes["value.converter.region"][0] is PropertyOutcome.MAPPED
     own = {"value.converter.endpoint": "https://vpce-1.glue.eu-west-1.vpce.amazonaws.com"}
     config, draft = imported(tmp_path, {**more, **own})
     assert config["parser"] == {**expected, "registry_url": own["value.converter.endpoint"]}
-    assert draft.outcomes["value.converter.region"][0] is Outcome.UNNEEDED
+    assert draft.outcomes["value.converter.region"][0] is PropertyOutcome.UNNEEDED
 
 
 def test_a_token_for_the_registry_is_left_to_the_environment(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_keys_and_values_of_one_registry_name_it_once(tmp_path: Path) -> None:
     secret = {"SECOR_PARSER__REGISTRY_PASSWORD": "s3cret"}
     key = load(path, {**secret}).parser.key
     assert (key.registry_url, key.registry_username) == ("https://registry", "me")
-    assert {outcome for outcome, _ in draft.outcomes.values()} == {Outcome.MAPPED}
+    assert {outcome for outcome, _ in draft.outcomes.values()} == {PropertyOutcome.MAPPED}
     del more[f"{KEYS}url"]
     assert imported(tmp_path, more)[0]["parser"]["key"] == keys
     more[f"{KEYS}url"] = "https://other"
@@ -255,13 +255,13 @@ def test_keys_and_values_of_one_registry_name_it_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "converter", "outcome"),
     [
-        ({}, AVRO, Outcome.UNNEEDED),
-        (CHANGES, "org.apache.kafka.connect.storage.StringConverter", Outcome.UNNEEDED),
-        (CHANGES, "org.apache.kafka.connect.converters.LongConverter", Outcome.UNSUPPORTED),
+        ({}, AVRO, PropertyOutcome.UNNEEDED),
+        (CHANGES, "org.apache.kafka.connect.storage.StringConverter", PropertyOutcome.UNNEEDED),
+        (CHANGES, "org.apache.kafka.connect.converters.LongConverter", PropertyOutcome.UNSUPPORTED),
     ],
 )
 def test_keys_that_need_no_decoder_or_have_none(
-    changes: dict[str, str], converter: str, outcome: Outcome, tmp_path: Path
+    changes: dict[str, str], converter: str, outcome: PropertyOutcome, tmp_path: Path
 ) -> None:
     config, draft = imported(tmp_path, {**changes, "key.converter": converter})
     assert "key" not in config["parser"]
@@ -332,7 +332,7 @@ def test_everything_with_a_counterpart_is_in_the_configuration(tmp_path: Path) -
         if row.outcome is not None:
             assert draft.outcomes[name][0] is row.outcome, name
         elif name not in ("value.converter.schemas.enable", "key.converter"):
-            assert draft.outcomes[name][0] is Outcome.MAPPED, (name, draft.outcomes[name])
+            assert draft.outcomes[name][0] is PropertyOutcome.MAPPED, (name, draft.outcomes[name])
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_the_group_s_own_objects_are_in_the_cloud_of_the_warehouse(
     given = {"warehouse": warehouse, "io-impl": f"org.apache.iceberg.{io}"}
     config, draft = imported(tmp_path, {f"iceberg.catalog.{key}": it for key, it in given.items()})
     assert config["store"] == store
-    assert draft.outcomes["iceberg.catalog.io-impl"][0] is Outcome.UNNEEDED
+    assert draft.outcomes["iceberg.catalog.io-impl"][0] is PropertyOutcome.UNNEEDED
 
 
 @pytest.mark.parametrize(
@@ -373,12 +373,12 @@ def test_what_has_no_counterpart_is_told_with_the_reason(name: str, tmp_path: Pa
 )
 def test_unknown_settings_are_named(name: str, tmp_path: Path) -> None:
     _, draft = imported(tmp_path, {name: "red"})
-    assert draft.outcomes[name][0] is Outcome.UNKNOWN
+    assert draft.outcomes[name][0] is PropertyOutcome.UNKNOWN
 
 
 def test_a_table_that_is_not_in_the_list_is_named(tmp_path: Path) -> None:
     _, draft = imported(tmp_path, {"iceberg.table.db.other.partition-by": "ts"})
-    assert draft.outcomes["iceberg.table.db.other.partition-by"][0] is Outcome.UNKNOWN
+    assert draft.outcomes["iceberg.table.db.other.partition-by"][0] is PropertyOutcome.UNKNOWN
 
 
 def test_dynamic_tables_are_a_template(tmp_path: Path) -> None:
@@ -405,7 +405,7 @@ def test_rows_that_are_changed_have_keys_and_a_process_that_merges(tmp_path: Pat
         {"table": "db.a", "mode": "upsert", "key": ["id", "day"], **UNITS},
         {"table": "db.b", "mode": "upsert", "key": ["number"], **UNITS},
     ]
-    assert {outcome for outcome, _ in draft.outcomes.values()} == {Outcome.MAPPED}
+    assert {outcome for outcome, _ in draft.outcomes.values()} == {PropertyOutcome.MAPPED}
     assert [todo for todo in draft.todos if "secor tables run" in todo]
 
     more |= {"iceberg.tables": "db.a", "iceberg.tables.cdc-field": "_cdc.op"}
@@ -419,7 +419,7 @@ def test_rows_that_are_changed_have_keys_and_a_process_that_merges(tmp_path: Pat
     del more["iceberg.tables.cdc-field"]
     config, draft = imported(tmp_path, more)
     assert config["tables"] == [{"table": "db.a", **UNITS}]
-    assert draft.outcomes["iceberg.tables.default-id-columns"][0] is Outcome.UNNEEDED
+    assert draft.outcomes["iceberg.tables.default-id-columns"][0] is PropertyOutcome.UNNEEDED
 
 
 def test_several_branches_are_not_one(tmp_path: Path) -> None:
@@ -430,7 +430,7 @@ def test_several_branches_are_not_one(tmp_path: Path) -> None:
     }
     config, draft = imported(tmp_path, more)
     assert config["commit"]["branch"] == "y"
-    assert draft.outcomes["iceberg.table.db.a.commit-branch"][0] is Outcome.UNSUPPORTED
+    assert draft.outcomes["iceberg.table.db.a.commit-branch"][0] is PropertyOutcome.UNSUPPORTED
 
 
 @pytest.mark.parametrize(
@@ -448,7 +448,7 @@ def test_catalogs(catalog: dict[str, str], kind: str | None, tmp_path: Path) -> 
     assert config["catalog"]["properties"].get("type") == kind
     if kind is None:
         (name,) = catalog
-        assert draft.outcomes[name][0] is Outcome.UNSUPPORTED
+        assert draft.outcomes[name][0] is PropertyOutcome.UNSUPPORTED
 
 
 def test_a_jdbc_catalog_is_a_sql_one(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from secor.config.java_secor.known_properties import DEFAULTS, UNNEEDED, UNSUPPO
 from secor.config.java_secor.parsers import PARSERS, template_of
 from secor.config.load import validate
 from secor.config.model import Config
-from secor.config.translation.draft import Draft, Outcome
+from secor.config.translation.draft import Draft, PropertyOutcome
 from secor.config.translation.properties import Properties
 from secor.config.translation.report import needs_a_person, report
 from secor.core.errors import ConfigurationError
@@ -267,14 +267,14 @@ def test_a_codec_that_the_format_lacks_is_told_and_replaced() -> None:
     }
     config, draft, _ = imported(more)
     assert config.output.codec == "gzip"
-    assert draft.outcomes["secor.compression.codec"][0] is Outcome.UNSUPPORTED
+    assert draft.outcomes["secor.compression.codec"][0] is PropertyOutcome.UNSUPPORTED
 
 
 def test_a_writer_class_of_ones_own_is_not_supported() -> None:
     config, draft, _ = imported({"secor.file.reader.writer.factory": "com.example.OwnFactory"})
     assert (config.output.format, config.output.keys) == ("sequencefile", "messagepack")
     outcome, why = draft.outcomes["secor.file.reader.writer.factory"]
-    assert outcome is Outcome.UNSUPPORTED
+    assert outcome is PropertyOutcome.UNSUPPORTED
     assert "sequencefile instead" in why
 
 
@@ -355,7 +355,7 @@ def test_pem_files_are_taken_and_others_have_to_be_converted() -> None:
     assert config.kafka.ssl_cafile == "/etc/trust"
     config, draft, _ = imported(tls)
     assert config.kafka.ssl_cafile is None
-    assert draft.outcomes[f"{NEW}ssl.truststore.location"][0] is Outcome.UNSUPPORTED
+    assert draft.outcomes[f"{NEW}ssl.truststore.location"][0] is PropertyOutcome.UNSUPPORTED
     assert any("keytool" in todo for todo in draft.todos)
 
 
@@ -453,14 +453,14 @@ def test_google_and_azure_are_stores_of_their_own() -> None:
     assert "hidden" not in text
     assert any("SECOR_STORE__AZURE__ACCOUNT_KEY" in todo for todo in draft.todos)
     for name in azure:
-        assert draft.outcomes[name][0] is Outcome.MAPPED
+        assert draft.outcomes[name][0] is PropertyOutcome.MAPPED
 
 
 def test_swift_is_not_offered() -> None:
     swift = {"cloud.service": "Swift", "secor.swift.container": "c"}
     _, draft, _ = imported(swift)
     for name in swift:
-        assert draft.outcomes[name][0] is Outcome.UNSUPPORTED
+        assert draft.outcomes[name][0] is PropertyOutcome.UNSUPPORTED
 
 
 def test_topics_with_classes_of_their_own_have_rules() -> None:
@@ -505,7 +505,11 @@ def test_every_property_is_mapped_or_its_absence_explained(name: str, base: dict
     )
     _, draft = converted({**base, name: values.get(name, fallback)})
     outcome, why = draft.outcomes[name]
-    assert outcome in (Outcome.MAPPED, Outcome.UNNEEDED, Outcome.UNSUPPORTED)
+    assert outcome in (
+        PropertyOutcome.MAPPED,
+        PropertyOutcome.UNNEEDED,
+        PropertyOutcome.UNSUPPORTED,
+    )
     assert why
     assert any(name in line for line in report(draft))
 
@@ -518,10 +522,10 @@ def test_no_property_is_in_two_places() -> None:
 def test_an_unknown_property_is_told_with_the_nearest_name() -> None:
     _, draft, _ = imported({"secor.max.file.age.secs": "5", "something": "else"})
     assert draft.outcomes["secor.max.file.age.secs"] == (
-        Outcome.UNKNOWN,
+        PropertyOutcome.UNKNOWN,
         "did you mean secor.max.file.age.seconds?",
     )
-    assert draft.outcomes["something"] == (Outcome.UNKNOWN, "")
+    assert draft.outcomes["something"] == (PropertyOutcome.UNKNOWN, "")
     assert needs_a_person(draft)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from secor.consume.lifecycle import Assignment
+from secor.consume.lifecycle import ActivePartitions
 from secor.consume.partition import Partition
 from secor.consume.partition_states import Event, Uploading, Waits
 from secor.core.model import TopicPartition
@@ -13,7 +13,7 @@ KEY, OTHER = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
 NOW = 0.0
 
 
-def reading(assignment: Assignment, key: TopicPartition = KEY) -> Partition:
+def reading(assignment: ActivePartitions, key: TopicPartition = KEY) -> Partition:
     """Assign it and bring it to where messages are read."""
     assignment.begin(key, NOW)
     partition = assignment.get(key)
@@ -23,7 +23,7 @@ def reading(assignment: Assignment, key: TopicPartition = KEY) -> Partition:
     return partition
 
 
-def retire(assignment: Assignment, partition: Partition, *, upload: bool) -> None:
+def retire(assignment: ActivePartitions, partition: Partition, *, upload: bool) -> None:
     partition.states.on(Event.LEAVE_KEEPING, NOW)
     if upload:
         partition.states.on(Event.SEALED, NOW)
@@ -33,7 +33,7 @@ def retire(assignment: Assignment, partition: Partition, *, upload: bool) -> Non
 def test_it_is_released_when_every_reading_of_it_has_ended_and_not_before() -> None:
     """A topic partition may have been begun again, and assigned again, several times."""
     for uploads in product((False, True), repeat=3):
-        assignment = Assignment(Waits())
+        assignment = ActivePartitions(Waits())
         in_work = []
         for upload in uploads:
             partition = reading(assignment)
@@ -52,7 +52,7 @@ def test_it_is_released_when_every_reading_of_it_has_ended_and_not_before() -> N
 
 
 def test_the_work_of_another_partition_does_not_delay_a_release() -> None:
-    assignment = Assignment(Waits())
+    assignment = ActivePartitions(Waits())
     retire(assignment, reading(assignment), upload=False)
     retire(assignment, reading(assignment, OTHER), upload=True)
     assignment.revoke(KEY)
@@ -61,7 +61,7 @@ def test_the_work_of_another_partition_does_not_delay_a_release() -> None:
 
 
 def test_a_new_reading_waits_for_the_one_before_only_until_that_has_ended() -> None:
-    assignment = Assignment(Waits())
+    assignment = ActivePartitions(Waits())
     before = reading(assignment)
     retire(assignment, before, upload=True)
     assignment.begin(KEY, NOW)

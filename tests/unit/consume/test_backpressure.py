@@ -1,9 +1,9 @@
 """Limits on memory and disk."""
 
-from secor.consume.backpressure import PAUSE_SHARE, Limits, Load, apply_limits, is_exempt
+from secor.consume.backpressure import PAUSE_SHARE, BufferLimits, Load, apply_limits, is_exempt
 from secor.core.model import TopicPartition
 
-LIMITS = Limits(memory=100, local=1000)
+LIMITS = BufferLimits(memory=100, local=1000)
 
 
 def load(partition: int, memory: int, size: int, *, may_seal: bool = True) -> Load:
@@ -57,7 +57,7 @@ def test_what_is_held_at_the_pause_and_exempt_partitions_stay_within_the_limits(
         most = max(
             size
             for size in range(1001)
-            if is_exempt(Limits(10**9, 1000), load(0, 0, size), partitions)
+            if is_exempt(BufferLimits(10**9, 1000), load(0, 0, size), partitions)
         )
         assert PAUSE_SHARE * 1000 + 2 * most * partitions <= 1000
 

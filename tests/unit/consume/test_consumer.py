@@ -12,8 +12,8 @@ import pytest
 from secor.batch.batch import OPEN_FILE
 from secor.batch.policy import Policy
 from secor.consume import partition
-from secor.consume.backpressure import Limits
-from secor.consume.partition_status import Pause, State
+from secor.consume.backpressure import BufferLimits
+from secor.consume.partition_status import Pause, ReadingState
 from secor.core.errors import CorruptBatch, OutcomeUnknown
 from secor.core.model import Entry, Intent, TopicPartition, Withheld
 from secor.core.ports import Event, Fetched, Sink
@@ -115,7 +115,7 @@ def test_a_batch_that_cannot_be_decoded_stops_the_partition_after_what_came_befo
     broker.logs[KEY].poisoned.add(14)
     process.run()
     (status,) = process.consumer.status()
-    assert status.state is State.STOPPED
+    assert status.state is ReadingState.STOPPED
     assert isinstance(status.error, CorruptBatch)
     assert process.offsets() == list(range(14))
     assert server.entry(KEY).committed == 14
@@ -123,7 +123,7 @@ def test_a_batch_that_cannot_be_decoded_stops_the_partition_after_what_came_befo
     broker.logs[KEY].produce(20)
     process.run(seconds=5.0)
     assert process.offsets() == list(range(server.entry(KEY).committed or 0))
-    assert process.state() is State.READING
+    assert process.state() is ReadingState.READING
 
 
 def test_a_partition_rests_while_its_next_batch_is_full_too(
@@ -267,7 +267,7 @@ def test_what_waits_behind_a_full_batch_counts_in_the_memory_until_it_is_read(
 def test_what_waits_behind_a_full_batch_pauses_a_neighbour_that_holds_much(
     tmp_path: Path, broker: FakeBroker, server: LedgerServer
 ) -> None:
-    process = Process(tmp_path, broker, server, Limits(64 * 1024, MIB))
+    process = Process(tmp_path, broker, server, BufferLimits(64 * 1024, MIB))
     process.plan = replace(process.plan, parser=OffsetBuckets(1), policy=Policy(max_files=3))
     neighbour = broker.create("views", 2)[1]
     process.source.assign([KEY, neighbour])

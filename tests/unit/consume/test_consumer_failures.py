@@ -12,8 +12,8 @@ import pytest
 
 from secor.batch.policy import Policy
 from secor.commit.uploader import ATTEMPTS
-from secor.consume.backpressure import Limits
-from secor.consume.partition_status import State, Status
+from secor.consume.backpressure import BufferLimits
+from secor.consume.partition_status import ReadingState, Status
 from secor.core.errors import (
     CorruptBatch,
     DescriptorsExhausted,
@@ -102,7 +102,7 @@ def test_a_message_that_is_refused_when_its_batch_is_sealed_stops_the_partition(
     broker.logs[KEY].produce(5)
     process.run()
     (status,) = process.consumer.status()
-    assert status.state is State.STOPPED
+    assert status.state is ReadingState.STOPPED
     assert (process.offsets(), server.entry(KEY).committed) == ([], 0)
     assert list(process.workspace.directory.glob("0*")) == []
 
@@ -175,7 +175,7 @@ def test_pressure_does_not_cut_a_batch_that_follows_an_intent(
     tmp_path: Path, broker: FakeBroker, server: LedgerServer
 ) -> None:
     server.put(KEY, b"0", Intent(0, 30, "old", "other", 1.0, "root/clicks"))
-    process = Process(tmp_path, broker, server, Limits(100, 100))
+    process = Process(tmp_path, broker, server, BufferLimits(100, 100))
     process.source.assign([KEY])
     broker.logs[KEY].produce(30)
     process.run(60, 2.0)  # it supersedes, so the commit waits
@@ -191,7 +191,7 @@ def test_a_flood_that_fills_the_limits_does_not_keep_others_from_being_read(
     tmp_path: Path, broker: FakeBroker, server: LedgerServer
 ) -> None:
     _, trickle = broker.create("clicks", 2)
-    process = Process(tmp_path, broker, server, Limits(MIB, 600))
+    process = Process(tmp_path, broker, server, BufferLimits(MIB, 600))
     process.source.assign([KEY, trickle])
     broker.logs[KEY].produce(200)
     process.run(3)
@@ -260,7 +260,7 @@ def test_a_partition_that_comes_back_waits_for_its_upload_in_work(
     process.source.assign([KEY])
     process.run(5)
     assert len(process.executor.waiting) == 1
-    assert process.state() is State.WAITING
+    assert process.state() is ReadingState.WAITING
     process.executor.held = False
     process.executor.step()
     process.run()
@@ -369,7 +369,7 @@ def test_a_plug_in_that_fails_when_its_file_is_closed_stops_the_partition_alone(
     broker.logs[KEY].produce(20)
     process.run()
     (status,) = process.consumer.status()
-    assert status.state is State.STOPPED
+    assert status.state is ReadingState.STOPPED
     assert process.offsets() == []
     assert server.entry(KEY).committed == 0
     assert list(process.workspace.directory.glob("0*")) == []

@@ -15,10 +15,10 @@ from secor.arrow.nested_arrays import JSON
 from secor.batch.plan import OutputStream, TopicPlan
 from secor.batch.policy import Policy
 from secor.config.parser import Parser
-from secor.consume.partition_status import State
+from secor.consume.partition_status import ReadingState
 from secor.core.errors import DiskFull, Unavailable
 from secor.core.model import QUARANTINE, Intent
-from secor.schema.growth import Growth, Propose
+from secor.schema.growth import GrowthFinder, Propose
 from secor.wiring.parsers import pipeline_for
 from tests.fakes.format import PlainFormat
 from tests.fakes.ledger import LedgerServer
@@ -32,7 +32,7 @@ SETTINGS = Parser.model_validate({"decoder": "json", "layout": "all", "max_bad_r
 
 def plan_of(schema: KeptSchema, propose: Propose | None) -> TopicPlan:
     rows = schema.rows
-    growth = Growth(rows, propose) if propose is not None else None
+    growth = GrowthFinder(rows, propose) if propose is not None else None
     return TopicPlan(
         "backup",
         ROOT,
@@ -203,10 +203,10 @@ def test_a_schema_that_cannot_be_read_stops_the_partition_until_it_is_mended(
     process.store.put(process.kept.key(1), body, 0, {})
     log.say(json_of(a=1))
     process.run()
-    assert process.state() is State.STOPPED
+    assert process.state() is ReadingState.STOPPED
     process.store.delete(process.kept.key(1))
     process.run(seconds=10.0)
-    assert process.state() is State.READING
+    assert process.state() is ReadingState.READING
 
 
 def test_a_full_disk_where_the_batch_ends_loses_nothing(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from secor.batch.plan import OutputStream, TopicPlan
-from secor.consume.positioning import ATTEMPTS, OnDataLoss, Position, Positioning, Reset
+from secor.consume.positioning import ATTEMPTS, OnDataLoss, Positioning, Reset, StartPosition
 from secor.core.errors import (
     AccessDenied,
     DataLost,
@@ -68,7 +68,7 @@ class Seeker:
         self.tried.append(tried)
         return self.plan
 
-    def find(self, **settings: object) -> Position | SecorError:
+    def find(self, **settings: object) -> StartPosition | SecorError:
         return self.make(**settings).find(KEY, SINCE, lambda: True)
 
 
@@ -99,12 +99,12 @@ def seeker(tmp_path: Path) -> Seeker:
 
 
 def test_an_entry_says_where_to_begin(seeker: Seeker) -> None:
-    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+    assert seeker.find() == StartPosition(seeker.plan, 5, 5, None, ID)
 
 
 def test_an_open_intent_says_where_to_seal(seeker: Seeker) -> None:
     seeker.commits.server.put(KEY, b"5", Intent(5, 9, "f", "other", 0.0, "root"), ID)
-    assert seeker.find() == Position(seeker.plan, 5, 5, 9, ID)
+    assert seeker.find() == StartPosition(seeker.plan, 5, 5, 9, ID)
     assert seeker.tried == ["f"]
 
 
@@ -121,7 +121,7 @@ def test_a_log_that_was_cut_below_the_committed_offset_stops(
     seeker.log.produce(20)
     where = seeker.find()
     if not stops:
-        assert where == Position(seeker.plan, 5, 5, None, ID)
+        assert where == StartPosition(seeker.plan, 5, 5, None, ID)
         return
     assert isinstance(where, LogDiverged)
     assert f"offsets set CONFIG {KEY.topic} {KEY.partition} 4 --new-generation'" in str(where)
@@ -135,7 +135,7 @@ def test_the_first_entry_is_written_before_anything_is_read(
 ) -> None:
     seeker = Seeker(tmp_path, kind)
     seeker.commits.server.drop(KEY)
-    assert seeker.find(reset=reset) == Position(seeker.plan, offset, offset, None, ID)
+    assert seeker.find(reset=reset) == StartPosition(seeker.plan, offset, offset, None, ID)
     assert seeker.commits.entry == Entry(offset, None, ID)
     assert not any(right.busy for right in seeker.commits.server.rights.values())
 
@@ -169,7 +169,7 @@ def test_objects_of_one_that_began_it_while_this_process_slept_mean_nothing_lost
         raise LedgerLost("objects of the other one")
 
     position = seeker.find(refuse_lost=another_begins)
-    assert isinstance(position, Position)
+    assert isinstance(position, StartPosition)
     assert position.committed == (entry.committed or 0)
 
 
@@ -185,7 +185,7 @@ def test_objects_of_a_deleted_topic_without_an_entry_mean_that_it_was_made_again
     assert isinstance(error, TopicRecreated)
     assert "raise output.generation" in str(error)
     seeker.plan = replace(seeker.plan, generation=seeker.plan.generation + 1)
-    assert isinstance(seeker.find(), Position)
+    assert isinstance(seeker.find(), StartPosition)
 
 
 def test_objects_of_other_partitions_do_not_matter(seeker: Seeker) -> None:
@@ -195,7 +195,7 @@ def test_objects_of_other_partitions_do_not_matter(seeker: Seeker) -> None:
             f"root/clicks/offset=0/{name}", file.local.path, file.local.crc32c, {}
         )
     seeker.commits.server.drop(KEY)
-    assert isinstance(seeker.find(), Position)
+    assert isinstance(seeker.find(), StartPosition)
 
 
 NAME = "1_0_00000000000000000000.plain"
@@ -217,16 +217,16 @@ def test_what_java_secor_uploaded_and_never_committed_stops_its_successor(seeker
     seeker.commits.server.put(KEY, b"5")
     leave(seeker, JAVA.format(KEY.partition, 0), {})
     leave(seeker, JAVA.format(KEY.partition + 1, 5), {})
-    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+    assert seeker.find() == StartPosition(seeker.plan, 5, 5, None, ID)
     leave(seeker, JAVA.format(KEY.partition, 5), {})
     error = seeker.find()
     assert isinstance(error, ObjectConflict)
     assert "secor verify" in str(error)
     seeker.commits.server.put(KEY, b"5", None, ID)
-    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+    assert seeker.find() == StartPosition(seeker.plan, 5, 5, None, ID)
     seeker.commits.server.put(KEY, b"5")
     seeker.plan = replace(seeker.plan, generation=seeker.plan.generation + 1)
-    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+    assert seeker.find() == StartPosition(seeker.plan, 5, 5, None, ID)
 
 
 def test_without_an_entry_a_connectors_offsets_are_to_be_taken_over(seeker: Seeker) -> None:
@@ -240,7 +240,7 @@ def test_without_an_entry_a_connectors_offsets_are_to_be_taken_over(seeker: Seek
 def test_what_a_connector_uploaded_and_never_committed_stops_its_successor(seeker: Seeker) -> None:
     seeker.commits.server.put(KEY, b"5")
     leave(seeker, f"root/clicks/dt=1/clicks+{KEY.partition}+0000000004.json", {})
-    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+    assert seeker.find() == StartPosition(seeker.plan, 5, 5, None, ID)
     leave(seeker, f"root/clicks/dt=1/clicks+{KEY.partition}+0000000005.json", {})
     assert isinstance(seeker.find(), ObjectConflict)
 
@@ -249,7 +249,7 @@ def test_objects_of_our_own_beyond_a_moved_offset_are_no_leftovers(seeker: Seeke
     (file,) = seeker.commits.batch([5, 6]).files
     seeker.commits.server.put(KEY, b"5")
     leave(seeker, JAVA.format(KEY.partition, 5), file.info.metadata())
-    assert seeker.find() == Position(seeker.plan, 5, 5, None, ID)
+    assert seeker.find() == StartPosition(seeker.plan, 5, 5, None, ID)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_what_another_topics_route_brought_here_does_not_matter(seeker: Seeker) 
     key = f"root/clicks/from=views/dt=2026-11-21/{NAME}"
     seeker.commits.store.put(key, file.local.path, file.local.crc32c, info.metadata())
     seeker.commits.server.drop(KEY)
-    assert isinstance(seeker.find(), Position)
+    assert isinstance(seeker.find(), StartPosition)
 
 
 def test_partitions_that_came_together_ask_for_their_topic_once(seeker: Seeker) -> None:
@@ -282,14 +282,14 @@ def test_partitions_that_came_together_ask_for_their_topic_once(seeker: Seeker) 
     came = seeker.commits.clock.monotonic()
     seeker.commits.clock.advance(0.1)
     for key in seeker.broker.logs:
-        assert isinstance(positioning.find(key, came, lambda: True), Position)
+        assert isinstance(positioning.find(key, came, lambda: True), StartPosition)
     assert seeker.commits.calls.count("list") == 1
     assert asked == [KEY.topic]
 
 
 def test_a_topic_made_again_while_partitions_of_it_wait_is_noticed(seeker: Seeker) -> None:
     positioning = seeker.make()
-    assert isinstance(positioning.find(KEY, SINCE, lambda: True), Position)
+    assert isinstance(positioning.find(KEY, SINCE, lambda: True), StartPosition)
     seeker.broker.topic_ids[KEY.topic] = "another"
     seeker.commits.clock.advance(5)
     assert isinstance(positioning.find(KEY, SINCE, lambda: True), TopicRecreated)
@@ -297,10 +297,10 @@ def test_a_topic_made_again_while_partitions_of_it_wait_is_noticed(seeker: Seeke
 
 def test_a_partition_that_comes_later_asks_again(seeker: Seeker) -> None:
     positioning = seeker.make()
-    assert isinstance(positioning.find(KEY, SINCE, lambda: True), Position)
+    assert isinstance(positioning.find(KEY, SINCE, lambda: True), StartPosition)
     seeker.commits.server.drop(KEY)
     seeker.commits.clock.advance(0.5)
-    assert isinstance(positioning.find(KEY, SINCE, lambda: True), Position)
+    assert isinstance(positioning.find(KEY, SINCE, lambda: True), StartPosition)
     (file,) = seeker.commits.batch([0, 1]).files
     leave(seeker, file.key, file.info.metadata())
     seeker.commits.server.drop(KEY)
@@ -320,7 +320,7 @@ def test_retention_that_passed_committed_is_told_once(seeker: Seeker) -> None:
     positioning = seeker.make()
     for _ in range(2):
         result = positioning.find(KEY, SINCE, lambda: True)
-        assert result == Position(seeker.plan, 5, 8, None, ID)
+        assert result == StartPosition(seeker.plan, 5, 8, None, ID)
     seeker.log.retain(10)
     positioning.find(KEY, SINCE, lambda: True)
     assert seeker.lost == [(5, 8), (8, 10)]
@@ -346,10 +346,10 @@ def test_a_log_that_ends_below_committed_stops(seeker: Seeker) -> None:
 
 def test_an_unknown_topic_id_on_either_side_is_no_other_topic(seeker: Seeker) -> None:
     seeker.commits.server.put(KEY, b"5")
-    assert isinstance(seeker.find(), Position)
+    assert isinstance(seeker.find(), StartPosition)
     del seeker.broker.topic_ids[KEY.topic]
     seeker.commits.server.put(KEY, b"5", topic_id=ID)
-    assert isinstance(seeker.find(), Position)
+    assert isinstance(seeker.find(), StartPosition)
 
 
 @pytest.mark.parametrize("committed", [b"4", b"6"])
@@ -363,7 +363,7 @@ def test_an_entry_that_was_edited_under_an_open_intent_stops(
 def test_a_first_entry_whose_answer_is_lost_is_read_back(seeker: Seeker) -> None:
     seeker.commits.server.drop(KEY)
     seeker.commits.fail("after", "commit", OutcomeUnknown("lost"))
-    assert seeker.find() == Position(seeker.plan, 3, 3, None, ID)
+    assert seeker.find() == StartPosition(seeker.plan, 3, 3, None, ID)
     assert seeker.commits.calls.count("commit") == 1
 
 
@@ -374,7 +374,7 @@ def test_what_does_not_answer_is_asked_again_and_then_later(
     seeker.commits.fail("before", "read", *[error] * ATTEMPTS)
     assert seeker.find() is error
     assert seeker.commits.calls.count("read") == ATTEMPTS
-    assert isinstance(seeker.find(), Position)
+    assert isinstance(seeker.find(), StartPosition)
 
 
 def test_a_partition_that_is_not_wanted_is_not_looked_for_again(seeker: Seeker) -> None:
@@ -391,7 +391,7 @@ def test_what_shows_that_there_was_an_entry_refuses_the_first_one(seeker: Seeker
         asked.append((topic_partition, topic_id, since))
         raise LedgerLost("a table has it")
 
-    assert isinstance(seeker.find(refuse_lost=refuse), Position)  # there is an entry
+    assert isinstance(seeker.find(refuse_lost=refuse), StartPosition)  # there is an entry
     assert asked == []
     seeker.commits.server.drop(KEY)
     assert isinstance(seeker.find(refuse_lost=refuse), LedgerLost)
@@ -406,7 +406,7 @@ def test_a_range_that_is_older_than_the_entry_stops_nothing(
     source = seeker.broker.source()
     source.shared_ranges[KEY] = stale
     position = seeker.find(source=source)
-    assert isinstance(position, Position)
+    assert isinstance(position, StartPosition)
     assert (position.committed, position.read_from) == (5, 5)
     assert seeker.lost == []
 
@@ -416,5 +416,5 @@ def test_a_range_that_was_asked_for_along_with_others_serves(seeker: Seeker) -> 
     source.shared_ranges[KEY] = LogRange(4, 10)
     seeker.commits.server.drop(KEY)
     position = seeker.find(source=source)
-    assert isinstance(position, Position)
+    assert isinstance(position, StartPosition)
     assert position.committed == 4

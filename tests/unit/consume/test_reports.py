@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from secor.consume.partition_status import State, Status
+from secor.consume.partition_status import ReadingState, Status
 from secor.core.errors import RecordRefused, TopicRecreated
 from secor.core.ports import CLOCKS_DIFFER
 from tests.fakes.ledger import LedgerServer
@@ -35,10 +35,10 @@ def test_one_that_comes_back_during_its_upload_is_reported_with_what_that_commit
     process.source.revoke([KEY])
     process.source.assign([KEY])
     process.run(5)
-    assert (reported(process).state, reported(process).committed) == (State.WAITING, None)
+    assert (reported(process).state, reported(process).committed) == (ReadingState.WAITING, None)
     process.executor.step()
     process.run(2)
-    assert reported(process).state is State.POSITIONING
+    assert reported(process).state is ReadingState.POSITIONING
     assert reported(process).committed == server.entry(KEY).committed == 12
     assert reported(process).committed_at == process.clock.monotonic()
 
@@ -50,7 +50,7 @@ def test_one_that_begins_again_during_its_upload_is_reported_with_what_that_comm
     broker.logs[KEY].produce(12)
     broker.logs[KEY].retain(20)
     process.run(5)
-    assert (reported(process).state, reported(process).committed) == (State.WAITING, 0)
+    assert (reported(process).state, reported(process).committed) == (ReadingState.WAITING, 0)
     process.executor.step()
     process.run(1)
     assert reported(process).committed == server.entry(KEY).committed == 12
@@ -76,7 +76,7 @@ def test_one_that_is_stopped_is_reported_as_since_when_it_first_was(
     broker.logs[KEY].produce(20)
     process.run()
     first = reported(process)
-    assert (first.state, first.committed) == (State.STOPPED, 12)
+    assert (first.state, first.committed) == (ReadingState.STOPPED, 12)
     assert first.stopped_at == process.clock.monotonic()
     broker.topic_ids[KEY.topic] = "another"
     process.run(1, seconds=61.0)
@@ -95,4 +95,4 @@ def test_one_that_is_read_again_is_stopped_no_longer(process: Process, broker: F
     refusing.error = None
     process.run(1, seconds=61.0)
     process.run(5)
-    assert (reported(process).state, reported(process).stopped_at) == (State.READING, None)
+    assert (reported(process).state, reported(process).stopped_at) == (ReadingState.READING, None)

@@ -16,7 +16,7 @@ from secor.batch.plan import OutputStream, TopicPlan
 from secor.batch.policy import Policy
 from secor.batch.workspace import Workspace
 from secor.commit.uploader import Uploader
-from secor.consume.backpressure import Limits
+from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import Consumer
 from secor.consume.positioning import Positioning
 from secor.consume.suspects import REASON, Suspects, overlaps
@@ -155,7 +155,7 @@ class Machine:
             ),
             executor=InlineExecutor(),
             workspace=workspace,
-            limits=Limits(MIB, MIB),
+            limits=BufferLimits(MIB, MIB),
             clock=self.clock,
             observer=observer,
         )

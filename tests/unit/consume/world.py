@@ -10,9 +10,9 @@ from secor.batch.plan import Plans, TopicPlan
 from secor.batch.policy import Policy
 from secor.batch.workspace import Workspace
 from secor.commit.uploader import Uploader
-from secor.consume.backpressure import Limits
+from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import Consumer
-from secor.consume.partition_status import State
+from secor.consume.partition_status import ReadingState
 from secor.consume.positioning import Positioning
 from secor.core.model import TopicPartition
 from secor.core.pace import Pace
@@ -27,7 +27,7 @@ from tests.fakes.store import FakeStore
 
 KEY = TopicPartition("clicks", 0)
 MIB = 1 << 20
-AMPLE = Limits(MIB, MIB)
+AMPLE = BufferLimits(MIB, MIB)
 
 
 class DelayObserver(SilentObserver):
@@ -54,7 +54,7 @@ class Process:
         directory: Path,
         broker: FakeBroker,
         server: LedgerServer,
-        limits: Limits = AMPLE,
+        limits: BufferLimits = AMPLE,
         messages_per_second: float | None = None,
     ) -> None:
         self.clock = FakeClock()
@@ -119,6 +119,6 @@ class Process:
         )
         return [json.loads(line)[0] for line in lines]
 
-    def state(self) -> State:
+    def state(self) -> ReadingState:
         (status,) = self.consumer.status()
         return status.state

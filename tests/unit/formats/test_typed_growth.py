@@ -19,7 +19,7 @@ from secor.schema.growth import (
     DEEPEST,
     LONGEST_NAME,
     MOST_FIELDS,
-    Growth,
+    GrowthFinder,
     changes,
     field_count,
     grow_schema,
@@ -50,7 +50,7 @@ class Topic:
         self.reasons: Mapping[int, str] = {}
         self.outvoted: list[str] = []
         self.rows = KeptSchema(1, fields).rows
-        self.growth = Growth(self.rows, self._propose)
+        self.growth = GrowthFinder(self.rows, self._propose)
 
     def _propose(self, fields: pa.StructType, outvoted: Sequence[str]) -> None:
         self.proposed.append(fields)

@@ -19,7 +19,7 @@ from secor.config.parser import Parser
 from secor.core.errors import SchemaGrew
 from secor.core.model import DATA
 from secor.parsing.pipeline import Pipeline
-from secor.schema.growth import Growth
+from secor.schema.growth import GrowthFinder
 from secor.schema.inference import MAX_FIELDS
 from secor.schema.schema import RowSchema
 from secor.wiring.parsers import pipeline_for
@@ -90,7 +90,7 @@ def outcomes(pipeline: Pipeline, values: Sequence[bytes]) -> list[str]:
     return [found[offset] for offset in range(len(values))]
 
 
-def pipeline(decoder: str, schema: RowSchema, growth: Growth | None = None) -> Pipeline:
+def pipeline(decoder: str, schema: RowSchema, growth: GrowthFinder | None = None) -> Pipeline:
     settings = {"decoder": decoder, "max_bad_ratio": "none"}
     return pipeline_for(Parser.model_validate(settings), typed=True, schema=schema, growth=growth)
 
@@ -104,7 +104,9 @@ def agree(decoder: str, schema: RowSchema, values: Sequence[bytes]) -> list[str]
 
 def grows(decoder: str, kept: KeptSchema, values: Sequence[bytes]) -> int | None:
     try:
-        pipeline(decoder, kept.rows, Growth(kept.rows, lambda *_: None)).split(chunk_of(values))
+        pipeline(decoder, kept.rows, GrowthFinder(kept.rows, lambda *_: None)).split(
+            chunk_of(values)
+        )
     except SchemaGrew as grown:
         return grown.offset
     return None

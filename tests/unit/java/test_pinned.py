@@ -11,7 +11,7 @@ import pytest
 
 from secor.core.errors import Unavailable
 from secor.java.bundles import BUNDLES, Bundle
-from secor.java.pinned import Fetch, Jar, check, pinned_jars, shares
+from secor.java.pinned import BundleFetch, Jar, check, pinned_jars, shares
 
 IVY = """
 import pathlib, re, sys
@@ -42,7 +42,9 @@ def fetch(names: list[str], folder: Path) -> list[str]:
     script = folder / "ivy.py"
     script.write_text(IVY)
     jars = [jar(name) for name in names]
-    Fetch("some", jars, [sys.executable, str(script)], lines.append).run(folder, folder / "lib")
+    BundleFetch("some", jars, [sys.executable, str(script)], lines.append).run(
+        folder, folder / "lib"
+    )
     return lines
 
 
@@ -56,7 +58,7 @@ def test_a_jar_with_a_classifier_is_fetched_by_it(tmp_path: Path) -> None:
     tests = Jar("org", "core", "1.0", 4, hashlib.sha256(b"core").hexdigest(), "tests")
     script = tmp_path / "ivy.py"
     script.write_text(IVY)
-    fetching = Fetch("some", [tests], [sys.executable, str(script)], lambda _: None)
+    fetching = BundleFetch("some", [tests], [sys.executable, str(script)], lambda _: None)
     fetching.run(tmp_path, tmp_path / "lib")
     assert [path.name for path in (tmp_path / "lib").iterdir()] == ["core-1.0-tests.jar"]
 
@@ -83,7 +85,7 @@ def test_jars_that_are_missing_or_that_nobody_asked_for_are_refused(tmp_path: Pa
 
 def test_a_line_of_progress_says_how_much_is_left(tmp_path: Path) -> None:
     jars = [Jar("org", name, "1.0", 1_000_000, "") for name in "abcd"]
-    fetching = Fetch("some", jars, [], lambda _: None)
+    fetching = BundleFetch("some", jars, [], lambda _: None)
     fetching._fetched = {"org#a;1.0"}
     assert fetching._line(10.0) == "some: 1 of 4 jars, 1 of 4 MB, about 30 s left"
     fetching._fetched = set()

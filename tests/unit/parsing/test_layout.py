@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from secor.core.errors import ConfigurationError
 from secor.core.naming import HIVE_NULL, ObjectName, parse_key
 from secor.parsing.fields import Texts
-from secor.parsing.layout import LONGEST_PATH, Layout, Places
-from secor.parsing.layout_pieces import Columns
+from secor.parsing.layout import LONGEST_PATH, Layout, RowPaths
+from secor.parsing.layout_pieces import LayoutColumns
 from secor.parsing.parts import NOWHERE, parts_of
 from secor.parsing.zones import Zone
 from tests.unit.parsing.parsing_cases import chunk_of
@@ -26,11 +26,11 @@ NOON = 1_772_366_706_000_000
 
 def place(
     template: str, rows: list[Any] | pa.Array, *, micros: list[int] | None = None, zone: str = "UTC"
-) -> Places:
+) -> RowPaths:
     column = rows if isinstance(rows, pa.Array) else pa.array(rows)
     times = np.array([NOON] * len(column) if micros is None else micros, dtype=np.int64)
     topics = Texts(np.zeros(len(column), np.int64), ["clicks"])
-    columns = Columns(column, np.arange(len(column), dtype=np.int64), times, topics, 7)
+    columns = LayoutColumns(column, np.arange(len(column), dtype=np.int64), times, topics, 7)
     return Layout(template, Zone(zone)).place(columns)
 
 

@@ -17,7 +17,7 @@ from secor.archive.kept_schemas import KeptSchema
 from secor.config.parser import Parser
 from secor.core.errors import SchemaGrew
 from secor.parsing.pipeline import Pipeline
-from secor.schema.growth import Growth
+from secor.schema.growth import GrowthFinder
 from secor.schema.schema import RowSchema
 from secor.wiring.parsers import pipeline_for
 from tests.fakes.registry import running_registry
@@ -79,7 +79,7 @@ def pipeline(
     *,
     typed: bool = True,
     schema: RowSchema | None = None,
-    growth: Growth | None = None,
+    growth: GrowthFinder | None = None,
 ) -> Pipeline:
     given = {**source.settings, "max_bad_ratio": "none", **(steps or {})}
     return pipeline_for(Parser.model_validate(given), typed=typed, schema=schema, growth=growth)
@@ -140,7 +140,7 @@ def test_whether_a_message_grows_a_kept_schema(
     kept = KeptSchema(1, schema_of(chance, decoder).fields or pa.struct([]))
     steps = steps_of(chance, decoder, changing=True) if chance.random() < 0.5 else None
     proposed: list[pa.StructType] = []
-    growth = Growth(kept.rows, lambda fields, _: proposed.append(fields))
+    growth = GrowthFinder(kept.rows, lambda fields, _: proposed.append(fields))
     parser = pipeline(source, steps, schema=kept.rows, growth=growth)
 
     def grows(some: list[bytes | None]) -> int | None:
@@ -157,7 +157,7 @@ def test_whether_a_message_grows_a_kept_schema(
     if first is not None:  # one step is enough for it
         [fields] = proposed
         rows = KeptSchema(2, fields).rows
-        growth = Growth(rows, lambda fields, _: proposed.append(fields))
+        growth = GrowthFinder(rows, lambda fields, _: proposed.append(fields))
         after = pipeline(source, steps, schema=rows, growth=growth)
         after.split(chunk_of([values[first]]))
 

@@ -12,7 +12,7 @@ from secor.config.parser import Parser
 from secor.core.errors import SchemaGrew
 from secor.core.model import Chunk
 from secor.parsing import pipeline
-from secor.schema.growth import Growth
+from secor.schema.growth import GrowthFinder
 from secor.schema.schema import RowSchema
 from secor.wiring.parsers import pipeline_for
 from tests.unit.parsing.parsing_cases import json_chunk
@@ -42,7 +42,7 @@ def outcome(fields: pa.StructType, chunk: Chunk) -> Outcome:
         proposed.append(kind)
 
     schema = CountingSchema(fields, "json", exact=True, any_text=True)
-    parser = pipeline_for(SETTINGS, typed=True, schema=schema, growth=Growth(schema, propose))
+    parser = pipeline_for(SETTINGS, typed=True, schema=schema, growth=GrowthFinder(schema, propose))
     CountingSchema.rows = 0
     try:
         parser.split(chunk)

@@ -13,7 +13,7 @@ import pytest
 from secor.parsing.decoders import make_decoder
 from secor.parsing.fields import field_at, texts
 from secor.parsing.rows import Decoded
-from secor.parsing.transforms import Drop, Filter, Mask, Rename, Route
+from secor.parsing.transforms import Drop, Filter, Mask, Rename, RouteTransform
 from tests.unit.parsing.decoder_cases import decode
 from tests.unit.parsing.parsing_cases import rows_of
 
@@ -177,7 +177,7 @@ def test_numbers_compare_alike_in_every_column_that_they_may_stand_in() -> None:
 
 def test_a_route_by_field_accepts_only_the_topics_that_it_names() -> None:
     decoded = rows_of([{"type": "views"}, {"type": None}, {"type": "../x"}])
-    topics, bad = Route(("views", "clicks"), "type").route(decoded)
+    topics, bad = RouteTransform(("views", "clicks"), "type").route(decoded)
     assert (topics.at(0), topics.at(1)) == ("views", None)
     assert bad == {2: "type '../x' is none of the topics that this may go to"}
 
@@ -194,7 +194,7 @@ def test_identities_differ_by_every_setting() -> None:
         Filter("a", (1,)),
         Filter("a", (2,)),
         Filter("a", pattern="x"),
-        Route(("x",)),
-        Route(("x",), "a"),
+        RouteTransform(("x",)),
+        RouteTransform(("x",), "a"),
     ]
     assert len({step.identity for step in steps}) == len(steps)

@@ -19,7 +19,7 @@ import pytest
 import zstandard
 from crc32c import crc32c
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.core.errors import ArchiveIncomplete
 from secor.core.model import OffsetRange
 from secor.restore.model import Boundary, Piece, Silence, SourcePartition
@@ -36,7 +36,7 @@ Put = Callable[[str, bytes], None]
 
 @pytest.fixture
 def put(tmp_path: Path) -> Put:
-    store = LocalStore(tmp_path)
+    store = DirectoryStore(tmp_path)
 
     def put(key: str, content: bytes) -> None:
         store.put(key, content, crc32c(content), {})
@@ -47,7 +47,7 @@ def put(tmp_path: Path) -> Put:
 def source_of(tmp_path: Path, layout: ForeignLayout, *, lossy: bool = False) -> ForeignSource:
     wanted = {"clicks"}.__contains__
     return ForeignSource(
-        "archive", LocalStore(tmp_path), "topics/", layout, wanted, lossy, DirectReader
+        "archive", DirectoryStore(tmp_path), "topics/", layout, wanted, lossy, DirectReader
     )
 
 

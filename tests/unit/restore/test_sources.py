@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.archive.erasures import ErasedLog, Secret, agree, erasure_of, read_erasures
 from secor.archive.objects import Archive
 from secor.core.errors import ArchiveIncomplete, ConfigurationError
@@ -212,7 +212,7 @@ def test_what_lost_a_part_of_its_messages_is_restored_only_when_told_to(tmp_path
     ]
 
 
-class CountingStore(LocalStore):
+class CountingStore(DirectoryStore):
     """Counts listings."""
 
     listings = 0

@@ -17,7 +17,7 @@ from secor.sandbox.s3 import S3ProxyServer
 from secor.sandbox.sandbox import Sandbox, quiet
 from secor.sandbox.state import (
     STATE_FILE,
-    Plan,
+    SandboxPlan,
     load_plan,
     new_plan,
     save_plan,
@@ -26,7 +26,7 @@ from secor.sandbox.state import (
 from secor.sandbox.zookeeper import ZooKeeperServer
 
 
-def plan(**fields: object) -> Plan:
+def plan(**fields: object) -> SandboxPlan:
     arguments: dict[str, object] = {
         "services": ("kafka", "zookeeper", "s3"),
         "s3_server": "s3proxy",

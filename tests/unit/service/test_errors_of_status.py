@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from secor.consume.partition_status import State
+from secor.consume.partition_status import ReadingState
 from secor.core.errors import AccessDenied, LedgerLost, Unavailable
 from secor.core.model import TopicPartition
 from secor.service.startup import Hindrance
@@ -103,7 +103,7 @@ def test_what_stops_a_partition_is_not_over_though_its_last_batch_was_stored(set
     lost = LedgerLost("the entry is gone")
     setup.board.failed(HERE, lost)
     setup.clock.sleep(1)
-    stopped = replace(STATUS, state=State.STOPPED, error=lost, committed_at=51.0)
+    stopped = replace(STATUS, state=ReadingState.STOPPED, error=lost, committed_at=51.0)
     setup.board.show([stopped], ledger_up=True)
     (error,) = errors(setup)
     assert error["stopped"] == 1

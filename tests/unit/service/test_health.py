@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 import pytest
 
-from secor.service.monitoring.health import Answer, Health, reasons_to_wait
+from secor.service.monitoring.health import Health, HealthResponse, reasons_to_wait
 from tests.fakes.clock import FakeClock
 
 
@@ -36,9 +36,9 @@ def test_a_process_is_not_ready_before_it_has_said_so(clock: FakeClock) -> None:
     health.waiting(["one thing", "another"])
     assert health.ready().body == b"one thing\nanother\n"
     health.waiting([])
-    assert health.ready() == Answer(HTTPStatus.OK, b"ready\n")
+    assert health.ready() == HealthResponse(HTTPStatus.OK, b"ready\n")
     health.waiting([], ["a remark"])
-    assert health.ready() == Answer(HTTPStatus.OK, b"ready\na remark\n")
+    assert health.ready() == HealthResponse(HTTPStatus.OK, b"ready\na remark\n")
     health.waiting(["a reason"], ["a remark"])
     assert health.ready().body == b"a reason\na remark\n"
 

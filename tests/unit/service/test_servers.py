@@ -7,7 +7,7 @@ import pytest
 
 from secor.core.errors import AccessDenied, AlreadyExists, NotFound, SecorError, Unavailable
 from secor.core.model import TopicPartition
-from secor.service.monitoring.servers import Server, WatchedLedger, WatchedStore
+from secor.service.monitoring.servers import MonitoredServer, WatchedLedger, WatchedStore
 from tests.fakes.clock import FakeClock
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.store import FakeStore
@@ -19,7 +19,7 @@ BYTES = b"some"
 class World:
     def __init__(self) -> None:
         self.clock = FakeClock(now=1000.0)
-        self.server = Server("the server", self.clock)
+        self.server = MonitoredServer("the server", self.clock)
         self.error: SecorError | None = None
         self.store = WatchedStore(FakeStore(before=self.before), self.server)
         self.ledger_server = LedgerServer()

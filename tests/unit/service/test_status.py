@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from secor.config.load import load
-from secor.consume.partition_status import Pause, State
+from secor.consume.partition_status import Pause, ReadingState
 from secor.core import errors
 from secor.core.errors import AccessDenied, LedgerLost, SecorError, Unavailable
 from secor.core.model import OffsetRange, OpenTransaction, TopicPartition, Withheld
@@ -135,7 +135,9 @@ def test_the_last_error_comes_with_its_time_and_its_remedy(setup: Setup) -> None
 
 def test_a_stopped_partition_tells_why_and_when_it_is_looked_at_again(setup: Setup) -> None:
     lost = LedgerLost("the entry is gone")
-    stopped = replace(STATUS, state=State.STOPPED, error=lost, again_at=80.0, stopped_at=40.0)
+    stopped = replace(
+        STATUS, state=ReadingState.STOPPED, error=lost, again_at=80.0, stopped_at=40.0
+    )
     setup.board.show([stopped], ledger_up=True)
     setup.board.failed(HERE, lost)
     first = setup.first()

@@ -20,7 +20,7 @@ from secor.service.status.page import page
 from secor.service.status.picture import picture
 from secor.service.status.table_board import TableBoard
 from secor.tables.commit.commit_result import Result, TableResult
-from secor.tables.control import Event, Kind
+from secor.tables.control import ControlEvent, EventKind
 from secor.tables.cycle import Cycle, State
 from secor.tables.observer import Backlog
 from secor.wiring.http_server import pages_of_tables
@@ -33,8 +33,8 @@ OTHER = "host-2"
 COMMITTED = TableResult(
     "db.t", Result.COMMITTED, commit="c" * 32 + "-0", files=2, records=30, valid_through=990_000
 )
-COMMIT_TO_TABLE = Event(
-    Kind.COMMIT_TO_TABLE,
+COMMIT_TO_TABLE = ControlEvent(
+    EventKind.COMMIT_TO_TABLE,
     "g",
     "cycle-7",
     900,
@@ -190,9 +190,9 @@ def test_a_failed_cycle_is_told_until_one_goes_through(setup: Setup) -> None:
 
 def test_a_worker_shows_who_coordinates_and_what_it_heard(setup: Setup) -> None:
     setup.tables.watch(Cycle(State.STANDBY))
-    setup.tables.hear(Event(Kind.START_COMMIT, "g", "cycle-7", 900, OTHER))
+    setup.tables.hear(ControlEvent(EventKind.START_COMMIT, "g", "cycle-7", 900, OTHER))
     setup.tables.hear(COMMIT_TO_TABLE)
-    setup.tables.hear(Event(Kind.DATA_COMPLETE, "g", "cycle-7", 900, "a worker"))
+    setup.tables.hear(ControlEvent(EventKind.DATA_COMPLETE, "g", "cycle-7", 900, "a worker"))
     setup.clock.advance(4.0)
     coordination, table = setup.picture()["coordination"], setup.table()
     assert (coordination["coordinator"], coordination["here"]) == (OTHER, False)

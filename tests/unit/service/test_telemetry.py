@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from secor.consume.partition_status import State, Status
+from secor.consume.partition_status import ReadingState, Status
 from secor.core.errors import (
     AccessDenied,
     DiskFull,
@@ -28,7 +28,7 @@ from tests.fakes.clock import FakeClock
 HERE = TopicPartition("clicks", 3)
 STATUS = Status(
     topic_partition=HERE,
-    state=State.READING,
+    state=ReadingState.READING,
     error=None,
     committed=100,
     next_offset=150,
@@ -333,7 +333,7 @@ def test_errors_have_labels_in_small_letters(error: type[SecorError], label: str
 
 
 def test_the_status_line_says_what_is_done_or_why_nothing_is() -> None:
-    other = replace(STATUS, state=State.STOPPED, known_end=None)
+    other = replace(STATUS, state=ReadingState.STOPPED, known_end=None)
     assert status_line([]) == "no topic partitions assigned"
     assert status_line([STATUS, other]) == (
         "2 topic partitions (1 reading, 1 stopped), 60 messages behind"
@@ -429,7 +429,7 @@ def test_a_trouble_of_a_partition_that_reads_on_without_messages_is_over_after_a
     setup: Setup,
 ) -> None:
     setup.telemetry.retried(HERE, AccessDenied("403"))
-    positioning = replace(STATUS, state=State.POSITIONING)
+    positioning = replace(STATUS, state=ReadingState.POSITIONING)
     uploading = replace(STATUS, sealed=OffsetRange(0, 5))
     with capture_logs() as lines:
         for status in (positioning, uploading, STATUS):
@@ -467,7 +467,9 @@ def test_a_process_that_cannot_persist_is_not_ready(
     assert setup.health.ready().status == 200
 
 
-def fail(setup: Setup, seconds: int, *, state: State = State.POSITIONING) -> list[str]:
+def fail(
+    setup: Setup, seconds: int, *, state: ReadingState = ReadingState.POSITIONING
+) -> list[str]:
     """Let a server be out for so long, and the partition try; return the levels of its lines."""
     with capture_logs() as lines:
         for _ in range(seconds // 5):
@@ -578,12 +580,12 @@ def test_what_text_loses_is_counted(setup: Setup) -> None:
 
 
 STOPPED = replace(
-    STATUS, state=State.STOPPED, next_offset=None, oldest_batch=None, stopped_at=150.0
+    STATUS, state=ReadingState.STOPPED, next_offset=None, oldest_batch=None, stopped_at=150.0
 )
 
 
 def test_a_stopped_partition_goes_on_falling_behind(setup: Setup) -> None:
-    for state in (State.STOPPED, State.POSITIONING, State.STOPPED):
+    for state in (ReadingState.STOPPED, ReadingState.POSITIONING, ReadingState.STOPPED):
         setup.clock.sleep(100)
         setup.telemetry.report([replace(STOPPED, state=state, known_end=1160)], ledger_up=True)
     assert setup.value("secor_lag_offsets") == 1060

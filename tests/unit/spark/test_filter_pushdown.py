@@ -20,7 +20,7 @@ from secor.core.model import OffsetRange, TopicPartition
 from secor.core.naming import ObjectName
 from secor.formats import make_format
 from secor.spark import register
-from secor.spark.filter_pushdown import NO_BOUNDS, Bounds, bounds_of
+from secor.spark.filter_pushdown import NO_BOUNDS, FilterBounds, bounds_of
 from secor.spark.options import Selection, Span, parse_options
 from secor.spark.planning import plan
 from secor.spark.reading import read_tasks
@@ -216,7 +216,7 @@ def shelf(tmp_path: Path) -> Shelf:
     return made
 
 
-def read(shelf: Shelf, bounds: Bounds, **given: str) -> tuple[int, list[dict[str, Any]]]:
+def read(shelf: Shelf, bounds: FilterBounds, **given: str) -> tuple[int, list[dict[str, Any]]]:
     """Return how many objects are read, and the rows."""
     asked = parse_options({"path": str(shelf.directory), **given})
     tasks = plan(Archive(shelf.store, ""), asked, bounds)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.archive.erasures import ErasedLog, Secret, agree, erasure_of, read_erasures
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import ConfigurationError, CorruptFile, NotFound, ObjectConflict
@@ -232,6 +232,6 @@ def test_objects_without_metadata_begin_their_own_batches(tmp_path: Path) -> Non
     latest = begun.latest()
     assert latest["c_raw"]["1_1"]["settled"] == 20
     assert len(begun.between({}, latest)) == 6
-    store = LocalStore(vectors)
+    store = DirectoryStore(vectors)
     objects = list(listed(Archive(store, ""), Selection()))
     assert len(cursors.between(objects, latest, latest)) == 0

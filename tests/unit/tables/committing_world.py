@@ -10,7 +10,7 @@ from secor.core.model import TopicPartition
 from secor.tables.commit.commit_history import CommitHistory
 from secor.tables.commit.commit_result import CommitRequest, Result, TableResult
 from secor.tables.commit.table_commit import TableCommitter
-from secor.tables.repair.settle import Settling
+from secor.tables.repair.settle import StateAcceptance
 from secor.tables.staging.staged_manifests import Staged, Staging
 from secor.tables.verify.verification import COLUMNS, Routed, beyond, compare, offsets_of, repeated
 from tests.unit.tables.worker_world import WorkerWorld
@@ -68,9 +68,9 @@ class CommittingWorld:
         return result.result
 
     @property
-    def settling(self) -> Settling:
+    def settling(self) -> StateAcceptance:
         """What a person's commands do."""
-        return Settling(self.committer, self.history, self.branch)
+        return StateAcceptance(self.committer, self.history, self.branch)
 
     def write(self) -> None:
         """Stage a batch and commit it."""

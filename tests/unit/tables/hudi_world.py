@@ -18,7 +18,7 @@ from secor.tables.commit.commit_history import CommitHistory
 from secor.tables.commit.commit_result import CommitRequest, TableResult
 from secor.tables.commit.selection import EVERY_OPERATION
 from secor.tables.commit.table_commit import TableCommitter
-from secor.tables.repair.settle import Settling
+from secor.tables.repair.settle import StateAcceptance
 from secor.tables.staging.manifest import DataFile, Manifest, TableFiles
 from secor.tables.staging.staged_manifests import Staged, Staging
 from tests.fakes.clock import FakeClock
@@ -98,9 +98,9 @@ class HudiWorld:
         """Commit all that is staged, or say why not."""
         return self.committer(at).commit(TABLE, self.staged(), self.request())
 
-    def settling(self) -> Settling:
+    def settling(self) -> StateAcceptance:
         """Return what a person's commands do."""
-        return Settling(self.committer(), CommitHistory(self.own, PREFIX), "main")
+        return StateAcceptance(self.committer(), CommitHistory(self.own, PREFIX), "main")
 
     def next_offset(self) -> int | None:
         """Return up to which offset the table has everything."""

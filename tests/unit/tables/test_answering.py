@@ -4,7 +4,7 @@ import pytest
 
 from secor.core.model import OffsetRange, TopicPartition
 from secor.tables.answering import Answering
-from secor.tables.control import Answer, Event, Kind
+from secor.tables.control import ControlEvent, EventKind, PartitionAnswer
 from tests.unit.tables.world import CLICKS, GROUP, OTHER, PREFIX, Channel
 
 
@@ -49,16 +49,18 @@ class FakeLoop:
             work.sealed = OffsetRange(work.committed, work.next_offset)
 
 
-def asked(commit: str = "c1", epoch: int = 1, kind: Kind = Kind.START_COMMIT) -> Event:
-    return Event(kind, GROUP, commit, epoch, "coordinator")
+def asked(
+    commit: str = "c1", epoch: int = 1, kind: EventKind = EventKind.START_COMMIT
+) -> ControlEvent:
+    return ControlEvent(kind, GROUP, commit, epoch, "coordinator")
 
 
 def answering(loop: FakeLoop, channel: Channel) -> Answering:
     return Answering(loop, channel, group=GROUP, sender="w1", prefix=PREFIX)
 
 
-def answered(channel: Channel) -> list[Answer]:
-    complete = [event for event in channel.sent if event.kind is Kind.DATA_COMPLETE]
+def answered(channel: Channel) -> list[PartitionAnswer]:
+    complete = [event for event in channel.sent if event.kind is EventKind.DATA_COMPLETE]
     return [answer for event in complete for answer in event.answers]
 
 
@@ -67,12 +69,12 @@ def test_it_uploads_what_is_open_and_says_so() -> None:
     channel = Channel(incoming=[asked()])
     worker = answering(loop, channel)
     worker.run_once(0.1)
-    assert answered(channel) == [Answer(OTHER, 5)]
+    assert answered(channel) == [PartitionAnswer(OTHER, 5)]
     assert loop.sealed == [CLICKS]
     for _ in range(3):
         worker.run_once(0.1)
-    assert answered(channel) == [Answer(OTHER, 5), Answer(CLICKS, 9, 77)]
-    (written,) = [event for event in channel.sent if event.kind is Kind.DATA_WRITTEN]
+    assert answered(channel) == [PartitionAnswer(OTHER, 5), PartitionAnswer(CLICKS, 9, 77)]
+    (written,) = [event for event in channel.sent if event.kind is EventKind.DATA_WRITTEN]
     assert written.manifest == f"{PREFIX}/_staged/clicks/0/{3:020d}-{9:020d}.json"
     assert {(event.commit, event.epoch, event.sender) for event in channel.sent} == {
         ("c1", 1, "w1")
@@ -86,7 +88,7 @@ def test_what_is_read_afterwards_is_not_waited_for() -> None:
     worker.run_once(0.1)
     loop.work[0].next_offset = 20
     worker.run_once(0.1)
-    assert answered(channel) == [Answer(CLICKS, 9)]
+    assert answered(channel) == [PartitionAnswer(CLICKS, 9)]
     assert loop.sealed == [CLICKS]
 
 
@@ -97,8 +99,8 @@ def test_a_batch_that_is_being_uploaded_already_is_followed_by_the_rest() -> Non
     for _ in range(8):
         worker.run_once(0.1)
     assert loop.sealed == [CLICKS]
-    assert answered(channel) == [Answer(CLICKS, 9)]
-    assert len([event for event in channel.sent if event.kind is Kind.DATA_WRITTEN]) == 2
+    assert answered(channel) == [PartitionAnswer(CLICKS, 9)]
+    assert len([event for event in channel.sent if event.kind is EventKind.DATA_WRITTEN]) == 2
 
 
 def test_a_partition_without_a_position_does_not_answer_before_it_has_one() -> None:
@@ -109,11 +111,11 @@ def test_a_partition_without_a_position_does_not_answer_before_it_has_one() -> N
     assert answered(channel) == []
     loop.work[0].committed = loop.work[0].next_offset = 4
     worker.run_once(0.1)
-    assert answered(channel) == [Answer(CLICKS, 4)]
+    assert answered(channel) == [PartitionAnswer(CLICKS, 4)]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.START_COMMIT])
-def test_other_events_ask_for_nothing(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in EventKind if kind is not EventKind.START_COMMIT])
+def test_other_events_ask_for_nothing(kind: EventKind) -> None:
     loop = FakeLoop([Work(CLICKS, 3, 9)])
     channel = Channel(incoming=[asked(kind=kind)])
     answering(loop, channel).run_once(0.1)
@@ -133,12 +135,12 @@ def test_a_newer_request_replaces_an_older_one_and_a_stale_one_does_not() -> Non
 
 
 def test_every_event_is_passed_on_to_who_shows_them() -> None:
-    heard: list[Event] = []
+    heard: list[ControlEvent] = []
     loop, channel = FakeLoop([Work(CLICKS)]), Channel()
     worker = Answering(loop, channel, group=GROUP, sender="w1", prefix=PREFIX, heard=heard.append)
-    channel.incoming = [asked(), asked(kind=Kind.COMMIT_COMPLETE)]
+    channel.incoming = [asked(), asked(kind=EventKind.COMMIT_COMPLETE)]
     worker.run_once(0.1)
-    assert [event.kind for event in heard] == [Kind.START_COMMIT, Kind.COMMIT_COMPLETE]
+    assert [event.kind for event in heard] == [EventKind.START_COMMIT, EventKind.COMMIT_COMPLETE]
 
 
 def test_draining_is_the_loops() -> None:
@@ -161,14 +163,14 @@ def test_the_first_messages_of_a_partition_that_was_just_assigned_are_waited_for
     loop.work[0].next_offset = 9
     for _ in range(3):
         worker.run_once(0.1)
-    assert answered(channel) == [Answer(CLICKS, 9)]
+    assert answered(channel) == [PartitionAnswer(CLICKS, 9)]
 
 
 def test_a_partition_at_the_end_of_its_log_is_not_waited_for() -> None:
     loop = FakeLoop([Work(CLICKS, 4, 4, known_end=4)])
     channel = Channel(incoming=[asked()])
     answering(loop, channel).run_once(0.1)
-    assert answered(channel) == [Answer(CLICKS, 4)]
+    assert answered(channel) == [PartitionAnswer(CLICKS, 4)]
 
 
 def test_only_one_cycle_waits_for_first_messages_that_do_not_come() -> None:
@@ -198,7 +200,7 @@ def test_a_request_that_is_repeated_is_answered_again_as_it_was() -> None:
     loop.work[0].next_offset = 20
     channel.incoming = [asked()]
     worker.run_once(0.1)
-    assert answered(channel) == [Answer(CLICKS, 9), Answer(CLICKS, 9)]
+    assert answered(channel) == [PartitionAnswer(CLICKS, 9), PartitionAnswer(CLICKS, 9)]
     assert loop.sealed == [CLICKS]  # what was read since is not waited for
 
 
@@ -209,7 +211,7 @@ def test_a_partition_that_comes_in_mid_cycle_is_answered_for() -> None:
     worker.run_once(0.1)
     loop.work.append(Work(OTHER, 5, 5))
     worker.run_once(0.1)
-    assert answered(channel) == [Answer(CLICKS, 9), Answer(OTHER, 5)]
+    assert answered(channel) == [PartitionAnswer(CLICKS, 9), PartitionAnswer(OTHER, 5)]
 
 
 def test_after_a_commit_is_complete_nothing_is_answered() -> None:
@@ -217,11 +219,11 @@ def test_after_a_commit_is_complete_nothing_is_answered() -> None:
     channel = Channel(incoming=[asked()])
     worker = answering(loop, channel)
     worker.run_once(0.1)
-    channel.incoming = [asked("older", kind=Kind.COMMIT_COMPLETE)]
+    channel.incoming = [asked("older", kind=EventKind.COMMIT_COMPLETE)]
     worker.run_once(0.1)
-    channel.incoming = [asked(kind=Kind.COMMIT_COMPLETE)]
+    channel.incoming = [asked(kind=EventKind.COMMIT_COMPLETE)]
     worker.run_once(0.1)
     loop.work.append(Work(OTHER, 5, 7))
     worker.run_once(0.1)
-    assert answered(channel) == [Answer(CLICKS, 9)]
+    assert answered(channel) == [PartitionAnswer(CLICKS, 9)]
     assert loop.sealed == []

@@ -7,7 +7,7 @@ import pytest
 from secor.core.errors import Unavailable
 from secor.core.model import Entry, StoredObject, TopicPartition
 from secor.tables.commit.commit_result import Result, TableResult
-from secor.tables.control import Answer, Event, Kind
+from secor.tables.control import ControlEvent, EventKind, PartitionAnswer
 from secor.tables.cycle import State, Timing
 from secor.tables.staging.manifest import Manifest, ReplayOf
 from secor.tables.staging.staged_manifests import Staging
@@ -24,9 +24,9 @@ def world() -> TableWorld:
     return made
 
 
-def complete(commit: str, *partitions: TopicPartition) -> Event:
-    answers = tuple(Answer(topic_partition, 5) for topic_partition in partitions)
-    return Event(Kind.DATA_COMPLETE, GROUP, commit, 1, "worker", answers)
+def complete(commit: str, *partitions: TopicPartition) -> ControlEvent:
+    answers = tuple(PartitionAnswer(topic_partition, 5) for topic_partition in partitions)
+    return ControlEvent(EventKind.DATA_COMPLETE, GROUP, commit, 1, "worker", answers)
 
 
 def test_every_table_is_committed_once_a_cycle(world: TableWorld) -> None:
@@ -49,7 +49,7 @@ def test_it_asks_and_commits_as_soon_as_all_have_answered(world: TableWorld) -> 
     coordinator = world.coordinator(ASKING)
     coordinator.step()
     (asked,) = world.channel.sent
-    assert asked.kind is Kind.START_COMMIT
+    assert asked.kind is EventKind.START_COMMIT
     assert asked.epoch == int(world.clock.now())
     world.stage(world.manifest(0, 5))
     world.channel.incoming = [complete(asked.commit, CLICKS)]
@@ -59,7 +59,7 @@ def test_it_asks_and_commits_as_soon_as_all_have_answered(world: TableWorld) -> 
     coordinator.step()
     assert world.live() == ["0-5@0"]
     kinds = [event.kind for event in world.channel.sent]
-    assert kinds == [Kind.START_COMMIT, Kind.COMMIT_TO_TABLE, Kind.COMMIT_COMPLETE]
+    assert kinds == [EventKind.START_COMMIT, EventKind.COMMIT_TO_TABLE, EventKind.COMMIT_COMPLETE]
     assert world.observer.missing == [0]
 
 

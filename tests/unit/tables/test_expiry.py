@@ -8,7 +8,7 @@ from secor.core.model import OffsetRange
 from secor.core.object_info import ObjectInfo
 from secor.tables.commit.expiry import (
     Expired,
-    Known,
+    ExpiryTable,
     expired_changes,
     expired_commits,
     expired_manifests,
@@ -30,8 +30,8 @@ def world() -> TableWorld:
     return made
 
 
-def known(world: TableWorld, table: str = EVENTS) -> Known:
-    return Known(*world.committer.look(table, settles=True))
+def known(world: TableWorld, table: str = EVENTS) -> ExpiryTable:
+    return ExpiryTable(*world.committer.look(table, settles=True))
 
 
 def put_file(

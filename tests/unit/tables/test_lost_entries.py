@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from secor.archive.objects import Archive
-from secor.archive.repair.recover_ledger import Recovery
+from secor.archive.repair.recover_ledger import RecoveredEntry
 from secor.core.errors import ConfigurationError, LedgerLost
 from secor.core.model import OffsetRange
 from secor.core.small_objects import put_bytes
@@ -154,7 +154,7 @@ def quarantine(tmp_path: Path) -> Quarantine:
     return Quarantine(tmp_path / "bucket", make_format("sequencefile"), f"{PREFIX}/_quarantine")
 
 
-def planned(world: TableWorld, quarantine: Quarantine, log_end: int = 100) -> Recovery | None:
+def planned(world: TableWorld, quarantine: Quarantine, log_end: int = 100) -> RecoveredEntry | None:
     return plan_table_recovery(
         proof(world),
         Archive(quarantine.store, PREFIX),
@@ -172,7 +172,9 @@ def test_the_entry_is_made_as_tables_and_manifests_say(
     written(world, 0, 5, EVENTS)
     quarantine.keep(3, 5)
     recovery = planned(world, quarantine)
-    assert recovery == Recovery(CLICKS, 5, "topic-id", remarks=("as the table db.events says",))
+    assert recovery == RecoveredEntry(
+        CLICKS, 5, "topic-id", remarks=("as the table db.events says",)
+    )
 
 
 def test_a_last_batch_of_which_only_quarantine_tells_is_completed_by_the_service(

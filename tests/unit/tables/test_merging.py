@@ -9,11 +9,11 @@ import pytest
 from secor.core.errors import TableStopped, Unavailable
 from secor.tables.catalog import STAGED_WRITES, CommitResult, Outcome
 from secor.tables.commit.commit_result import Result
-from secor.tables.commit.expiry import Known, expired_commits
+from secor.tables.commit.expiry import ExpiryTable, expired_commits
 from secor.tables.commit.group_record import SUMMARY_COMMIT, SUMMARY_PART, Lineage, lineage
-from secor.tables.commit.merging import STAGED_AS, Merge
+from secor.tables.commit.merging import STAGED_AS, BranchMerge
 from secor.tables.commit.selection import EVERY_OPERATION
-from secor.tables.repair.settle import Settling
+from secor.tables.repair.settle import StateAcceptance
 from secor.tables.staging.manifest import Manifest
 from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, OTHER, TableWorld
 
@@ -49,9 +49,9 @@ def test_rows_and_vector_become_visible_together(world: TableWorld) -> None:
 def test_what_was_merged_on_another_base_is_merged_again(world: TableWorld) -> None:
     table = world.server.tables[EVENTS]
     world.stage(changes(world.manifest(0, 5)))
-    stage, merges = world.server.stage, list[Merge]()
+    stage, merges = world.server.stage, list[BranchMerge]()
 
-    def stage_beside_another_writer(merge: Merge) -> None:
+    def stage_beside_another_writer(merge: BranchMerge) -> None:
         merges.append(merge)
         stage(merge)
         if len(merges) == 1:
@@ -68,9 +68,9 @@ def test_an_engine_that_saw_another_snapshot_is_asked_again(world: TableWorld) -
     """It loads the table by itself, perhaps from a cache, perhaps later than we did."""
     table = world.server.tables[EVENTS]
     world.stage(changes(world.manifest(0, 5)))
-    stage, tries = world.server.stage, list[Merge]()
+    stage, tries = world.server.stage, list[BranchMerge]()
 
-    def stage_on_an_old_snapshot(merge: Merge) -> None:
+    def stage_on_an_old_snapshot(merge: BranchMerge) -> None:
         tries.append(merge)
         if len(tries) > 1:
             stage(merge)
@@ -89,9 +89,9 @@ def test_an_engine_that_fails_because_the_branch_moves_is_asked_again(world: Tab
     """Iceberg's Java library validates a row-level operation before it stages the snapshot."""
     table = world.server.tables[EVENTS]
     world.stage(changes(world.manifest(0, 5)))
-    stage, tries = world.server.stage, list[Merge]()
+    stage, tries = world.server.stage, list[BranchMerge]()
 
-    def fail_beside_another_writer(merge: Merge) -> None:
+    def fail_beside_another_writer(merge: BranchMerge) -> None:
         tries.append(merge)
         if len(tries) == 1:
             table.foreign_append(["mem://db.events/foreign"])
@@ -128,7 +128,7 @@ def test_an_engine_that_fails_leaves_everything_to_the_next_cycle(world: TableWo
     world.stage(changes(world.manifest(0, 5)))
     stage = world.server.stage
 
-    def fail(merge: Merge) -> None:
+    def fail(merge: BranchMerge) -> None:
         raise Unavailable("Spark could not merge")
 
     world.server.stage = fail  # type: ignore[method-assign]
@@ -186,8 +186,8 @@ def set_back(world: TableWorld) -> TableWorld:
     return world
 
 
-def settling(world: TableWorld) -> Settling:
-    return Settling(world.committer, world.history, "main")
+def settling(world: TableWorld) -> StateAcceptance:
+    return StateAcceptance(world.committer, world.history, "main")
 
 
 def test_merged_rows_come_back_after_a_rollback_below_a_commit_that_was_accepted_in_part(
@@ -223,7 +223,7 @@ def test_the_object_of_a_commit_stays_while_a_branch_has_its_lower_snapshot(
     settling(world).accept(EVENTS, [], world.request(), dry_run=False)
     table.expire(keep=9)  # all that is on no branch
     described = table.describe()
-    known = Known(described, world.record())
+    known = ExpiryTable(described, world.record())
     assert [*expired_commits(world.history, [known], float("inf"))] == []
 
 

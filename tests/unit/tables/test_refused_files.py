@@ -22,7 +22,7 @@ from secor.tables.commit.refused_files import MOST_REFUSED, FileState, RefusedFi
 from secor.tables.overview import look_at
 from secor.tables.repair.quarantine_replay import TableReplay
 from secor.tables.repair.set_aside import FileDecisions, SetAside, SetAsideResult, find_staged_file
-from secor.tables.repair.settle import Settling
+from secor.tables.repair.settle import StateAcceptance
 from secor.tables.staging.file_messages import FileMessages
 from secor.tables.staging.manifest import Manifest
 from secor.tables.verify.verification import Routed, compare
@@ -371,7 +371,7 @@ def test_accepting_a_table_does_not_wait_for_a_file_that_is_refused() -> None:
     world.stage(world.manifest(5, 9))
     world.stage(world.manifest(0, 4, topic_id="another", topic_partition=OTHER))
     world.server.unfit.add(f"mem://{FAKE_EVENTS}/5-9@0")
-    settling = Settling(world.committer, world.history, "main")
+    settling = StateAcceptance(world.committer, world.history, "main")
     assert settling.accept(FAKE_EVENTS, world.staged(), world.request(), dry_run=False).commit
     world.commit()
     assert world.live() == ["0-4@1", "0-5@0"]

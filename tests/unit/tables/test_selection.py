@@ -6,7 +6,7 @@ import pytest
 from secor.core.errors import TableStopped
 from secor.core.model import TopicPartition
 from secor.tables.commit.group_record import GroupRecord
-from secor.tables.commit.selection import Selection, select
+from secor.tables.commit.selection import StagedSelection, select
 from secor.tables.commit.vector import TopicOffsets, Vector
 from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, OTHER, TableWorld
 
@@ -25,12 +25,12 @@ def at(offset: int, topic_id: str | None = "topic-id", cluster: str = CLUSTER) -
 
 def choose(
     world: TableWorld, record: GroupRecord | None = None, given_up: Collection[str] = ()
-) -> Selection:
+) -> StagedSelection:
     uuid = world.server.tables[EVENTS].uuid
     return select(EVENTS, uuid, record or GroupRecord(), world.staged(), given_up=given_up)
 
 
-def ranges(selection: Selection) -> list[str]:
+def ranges(selection: StagedSelection) -> list[str]:
     return [file.path.rpartition("/")[2] for files in selection.files for file in files.files]
 
 

@@ -7,7 +7,7 @@ from secor.core.model import TopicPartition
 from secor.tables.catalog import CommitResult, Outcome
 from secor.tables.commit.commit_result import Result
 from secor.tables.commit.table_commit import ATTEMPTS
-from secor.tables.repair.settle import Settling
+from secor.tables.repair.settle import StateAcceptance
 from tests.unit.tables.world import CLICKS, CLUSTER, EVENTS, GROUP, OTHER, TableWorld
 
 UNKNOWN = CommitResult(Outcome.UNKNOWN, why="no answer")
@@ -21,8 +21,8 @@ def world() -> TableWorld:
     return made
 
 
-def settling(world: TableWorld) -> Settling:
-    return Settling(world.committer, world.history, world.branch)
+def settling(world: TableWorld) -> StateAcceptance:
+    return StateAcceptance(world.committer, world.history, world.branch)
 
 
 def test_files_and_vector_are_committed_together(world: TableWorld) -> None:

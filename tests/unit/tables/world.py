@@ -16,7 +16,7 @@ from secor.tables.commit.commit_result import CommitRequest, TableResult
 from secor.tables.commit.cycle_commit import CycleCommit
 from secor.tables.commit.group_record import GroupRecord
 from secor.tables.commit.table_commit import TableCommitter
-from secor.tables.control import Event
+from secor.tables.control import ControlEvent
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
 from secor.tables.observer import Backlog, TableObserver
@@ -99,13 +99,13 @@ class Topics:
 class Channel:
     """A ``ControlChannel`` that keeps what is sent; ``incoming`` is received once."""
 
-    sent: list[Event] = field(default_factory=list)
-    incoming: list[Event] = field(default_factory=list)
+    sent: list[ControlEvent] = field(default_factory=list)
+    incoming: list[ControlEvent] = field(default_factory=list)
 
-    def send(self, event: Event) -> None:
+    def send(self, event: ControlEvent) -> None:
         self.sent.append(event)
 
-    def receive(self) -> list[Event]:
+    def receive(self) -> list[ControlEvent]:
         arrived, self.incoming = self.incoming, []
         return arrived
 

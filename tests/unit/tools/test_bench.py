@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.archive.objects import Archive
 from secor.config.load import load
 from secor.core.model import TopicPartition
@@ -139,7 +139,7 @@ def test_a_result_leaves_out_what_an_idle_process_needs() -> None:
 def test_an_archive_is_what_the_daemon_leaves(tmp_path: Path, messages: int) -> None:
     config = group("backup", tmp_path / "bucket", {"format": "sequencefile", "codec": "lz4"})
     stored = store(config, tmp_path / "bucket", tmp_path / "local", partitions=2, messages=messages)
-    archive = Archive(LocalStore(tmp_path / "bucket"), "backup")
+    archive = Archive(DirectoryStore(tmp_path / "bucket"), "backup")
     found = list(archive.objects(TOPIC, with_info=True))
     assert [one.info.batch.end if one.info else 0 for one in found] == [
         stored.messages_of(0),

@@ -10,7 +10,7 @@ import lz4.frame
 import pytest
 import zstandard
 
-from secor.wire.codecs import Undecodable, decompress
+from secor.wire.codecs import InvalidPayload, decompress
 from tests.unit.wire.wire_batches import lz4_of_java
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
@@ -59,7 +59,7 @@ def test_exactly_as_much_as_allowed_is_given(codec: int, data: bytes) -> None:
 @ALL
 @pytest.mark.parametrize("most", [0, 1, 998, 1500, len(TEXT) - 1])
 def test_more_than_allowed_is_refused(codec: int, data: bytes, most: int) -> None:
-    with pytest.raises(Undecodable, match=f"more than the {most} bytes"):
+    with pytest.raises(InvalidPayload, match=f"more than the {most} bytes"):
         decompress(codec, memoryview(data), most)
 
 
@@ -75,14 +75,14 @@ def test_more_than_allowed_is_refused(codec: int, data: bytes, most: int) -> Non
     ],
 )
 def test_a_bomb_is_refused(codec: int, bomb: bytes) -> None:
-    with pytest.raises(Undecodable, match="more than the 1000000 bytes"):
+    with pytest.raises(InvalidPayload, match="more than the 1000000 bytes"):
         decompress(codec, memoryview(bomb), 1_000_000)
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 @pytest.mark.parametrize("most", [1_000, 1 << 28])
 def test_bytes_of_no_codec_are_refused(codec: int, most: int) -> None:
-    with pytest.raises(Undecodable, match="not "):
+    with pytest.raises(InvalidPayload, match="not "):
         decompress(codec, memoryview(b"\xde\xad\xbe\xef" * 20), most)
 
 
@@ -90,7 +90,7 @@ def test_bytes_of_no_codec_are_refused(codec: int, most: int) -> None:
 def test_what_was_refused_leaves_nothing_behind(codec: int, data: bytes) -> None:
     for damaged, most in ((data[: len(data) // 2], 1 << 28), (data, 1000)):
         # Of half a Zstandard frame there are fewer records than the batch says.
-        with suppress(Undecodable):
+        with suppress(InvalidPayload):
             decompress(codec, memoryview(damaged), most)
     assert bytes(decompress(codec, memoryview(data), 1 << 28)) == TEXT
 
@@ -105,7 +105,7 @@ def test_threads_decompress_at_the_same_time(codec: int, data: bytes) -> None:
 @pytest.mark.parametrize("size", [-1, 5, 2**31 - 1])
 def test_a_lying_block_of_xerial_framing_is_refused(size: int) -> None:
     framed = xerial(raw_snappy(b"")) + struct.pack(">i", size)
-    with pytest.raises(Undecodable, match=f"a snappy block of {size} bytes"):
+    with pytest.raises(InvalidPayload, match=f"a snappy block of {size} bytes"):
         decompress(SNAPPY, memoryview(framed), 1000)
 
 
@@ -113,5 +113,5 @@ def test_a_lying_block_of_xerial_framing_is_refused(size: int) -> None:
 @pytest.mark.parametrize("most", [len(TEXT), 1 << 28])
 def test_a_stream_that_is_cut_off_is_refused(codec: int, most: int) -> None:
     whole = gzip.compress(TEXT) if codec == GZIP else lz4_of_java(TEXT)
-    with pytest.raises(Undecodable):
+    with pytest.raises(InvalidPayload):
         decompress(codec, memoryview(whole[: len(whole) // 2]), most)

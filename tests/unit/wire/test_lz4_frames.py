@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from secor.core.errors import CorruptBatch
 from secor.core.model import Chunk
 from secor.wire import compiled, decode_chunks, passes
-from secor.wire.codecs import LZ4, Undecodable, decompress
+from secor.wire.codecs import LZ4, InvalidPayload, decompress
 from tests.unit.wire.conftest import DECODERS, use_decoder
 from tests.unit.wire.lz4_frames import (
     BLOCK_CHECKSUM,
@@ -53,7 +53,7 @@ def by_library(frame: bytes, most: int = MOST) -> bytes | None:
     """What the library makes of it; None where it refuses."""
     try:
         return bytes(decompress(LZ4, memoryview(frame), most))
-    except Undecodable:
+    except InvalidPayload:
         return None
 
 

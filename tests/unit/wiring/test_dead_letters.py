@@ -20,7 +20,7 @@ from secor.batch.batch import Batch
 from secor.batch.policy import Reason
 from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
-from secor.commit.uploader import Committed
+from secor.commit.uploader import CommittedBatch
 from secor.config.load import validate
 from secor.core.errors import AccessDenied, SecorError, Unavailable
 from secor.core.model import Chunk, TopicPartition
@@ -206,14 +206,14 @@ def upload(store: FakeStore, letters: Letters, folder: Path) -> object:
 def test_quarantined_messages_are_copied_after_the_commit(tmp_path: Path) -> None:
     store = FakeStore()
     letters = Letters(store)
-    assert upload(store, letters, tmp_path) == Committed()
+    assert upload(store, letters, tmp_path) == CommittedBatch()
     assert letters.offsets == [1, 2, 4, 5]
 
 
 def test_copies_that_cannot_be_sent_change_nothing_but_a_log_line(tmp_path: Path) -> None:
     store = FakeStore()
     with capture_logs() as logs:
-        assert upload(store, Letters(store, Unavailable("no broker")), tmp_path) == Committed()
+        assert upload(store, Letters(store, Unavailable("no broker")), tmp_path) == CommittedBatch()
     assert [line["event"] for line in logs] == ["dead_letters_failed"]
 
 

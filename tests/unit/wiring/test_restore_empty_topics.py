@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from secor.adapters.kafka.topic_admin import TopicDescription
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.archive.kept_topics import KeptTopic, KeptTopics
 from secor.restore.model import SourcePartition
 from secor.wiring.restore import Job
@@ -48,7 +48,7 @@ def job_with_an_empty_topic(
     directory: Path, target: dict[str, Any] | None = None, **source: object
 ) -> tuple[Job, Existing]:
     """Return a job over an archive with messages of clicks and a description of ``quiet`` alone."""
-    store = LocalStore(directory)
+    store = DirectoryStore(directory)
     quiet = KeptTopic("quiet", "id", 3, 1, {"cleanup.policy": "compact"})
     KeptTopics(store, "backup/quiet").keep(quiet, "2026-11-21T10:00:00Z")
     KeptTopics(store, "backup/other").keep(replace(quiet, topic="other"), "2026-11-21T10:00:00Z")

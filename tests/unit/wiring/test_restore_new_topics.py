@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from secor.adapters.kafka.topic_admin import ProposedTopic, TopicSettings
+from secor.adapters.kafka.topic_admin import ProposedTopic, TopicDefinition
 from secor.core.errors import TargetRefused
 from secor.core.model import OffsetRange
 from secor.restore.model import SourceExtent, SourcePartition
@@ -34,7 +34,7 @@ class Brokers(Admin):
     def describe(self, _names: Sequence[str]) -> dict[str, Any]:
         return {}
 
-    def proposed(self, _topic: str, settings: TopicSettings, *_replicas: object) -> ProposedTopic:
+    def proposed(self, _topic: str, settings: TopicDefinition, *_replicas: object) -> ProposedTopic:
         return ProposedTopic(self.refuses, settings.settings)
 
 

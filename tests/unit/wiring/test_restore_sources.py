@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from secor.adapters.local import LocalStore
+from secor.adapters.local import DirectoryStore
 from secor.config.restore import RestoreConfig
 from secor.core.errors import ConfigurationError
 from secor.wiring.restore_sources import source_of, spec_of
@@ -36,13 +36,13 @@ def test_a_source_of_the_users_is_made_with_its_options_and_is_part_of_the_spec(
     (tmp_path / "mails_of_mine.py").write_text(MAILS)
     monkeypatch.syspath_prepend(str(tmp_path))
     config = job(kind="plugin", plugin="mails_of_mine:Mails", options={"directory": "/var/mails"})
-    source = source_of(config, LocalStore(tmp_path))
+    source = source_of(config, DirectoryStore(tmp_path))
     assert list(map(tuple, source.partitions())) == [("archive", "/var/mails")]  # type: ignore[arg-type]
     other = job(kind="plugin", plugin="mails_of_mine:Mails", options={"directory": "/srv/mails"})
     assert spec_of(config).hash != spec_of(other).hash
     wrong = job(kind="plugin", plugin="mails_of_mine:Mails", options={"folder": "/var/mails"})
     with pytest.raises(ConfigurationError, match="mails_of_mine:Mails"):
-        source_of(wrong, LocalStore(tmp_path))
+        source_of(wrong, DirectoryStore(tmp_path))
 
 
 def test_a_job_that_gives_up_transactions_is_another_one() -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
 from secor.core.ports import Sink
-from secor.formats.python_file import Output
+from secor.formats.python_file import SinkFile
 from secor.formats.typed.avro import NO_LIMIT, AvroFormat
 from secor.tables.staging.files.avro_rows import avro_rows, avro_schema
 from secor.tables.staging.files.data_file_writer import DataFileWriter
@@ -77,7 +77,7 @@ class _AvroFile:
     """Whole blocks to an Avro file."""
 
     def __init__(self, sink: Sink, data_format: AvroDataFormat, marker: bytes) -> None:
-        self._output = Output(sink)
+        self._output = SinkFile(sink)
         self._counts = ColumnCounts(data_format.columns)
         self._writer = fastavro.write.Writer(
             cast("Any", self._output),

@@ -17,7 +17,7 @@ import pyarrow as pa
 from secor.arrow.nested_arrays import is_list
 from secor.core.errors import ConfigurationError
 from secor.core.ports import Sink
-from secor.formats.python_file import Output
+from secor.formats.python_file import SinkFile
 from secor.formats.typed.orc import OrcFormat, stripe_writer
 from secor.tables.catalog import FIELD_ID
 from secor.tables.rows.column_names import is_uuid
@@ -85,7 +85,7 @@ class _OrcFile:
     """Whole stripes to an ORC file."""
 
     def __init__(self, sink: Sink, data_format: OrcDataFormat) -> None:
-        self._output = Output(sink)
+        self._output = SinkFile(sink)
         self._stored = pa.schema([_stored_field(field) for field in data_format.columns])
         self._integers = pa.schema([_integer_field(field) for field in data_format.columns])
         self._counts = ColumnCounts(data_format.columns)

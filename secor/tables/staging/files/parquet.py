@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from secor.arrow.nested_arrays import any_leaf, is_list
 from secor.core.ports import Sink
-from secor.formats.python_file import BUFFER_BYTES, Output
+from secor.formats.python_file import BUFFER_BYTES, SinkFile
 from secor.formats.typed.parquet import TypedParquetFormat
 from secor.tables.library import ParquetStatistics
 from secor.tables.rows.column_names import is_uuid
@@ -61,7 +61,7 @@ class _ParquetFile:
     """Whole row groups to a Parquet file."""
 
     def __init__(self, sink: Sink, data_format: ParquetDataFormat) -> None:
-        self._output = Output(sink)
+        self._output = SinkFile(sink)
         # The library writes a column in several pieces of some bytes each.
         self._buffer = pa.BufferedOutputStream(pa.PythonFile(self._output, mode="w"), BUFFER_BYTES)
         self._statistics = data_format.statistics
