@@ -24,8 +24,8 @@ Invariants
 
 Failures
     ``Retryable``: nothing is lost, the same batch is tried again later.
-    ``AbandonedBatch``: never the same batch again.  ``RestartPartition`` in it means "read again from
-    the ledger's entry", ``StopPartition`` "a person must look".
+    ``AbandonedBatch``: never the same batch again.  ``RestartPartition`` in it means "read again
+    from the ledger's entry", ``StopPartition`` "a person must look".
     A write without an answer (``OutcomeUnknown``) is settled by reading, never by assuming.
 
 The whole decision of what an entry means for a batch is one pure function:
