@@ -129,7 +129,7 @@ def together(parts: Sequence[tuple[Any, pa.Array]]) -> pa.Array:
     """Put columns of some rows each, with their places, back into the order of the rows."""
     if len(parts) == 1:
         return parts[0][1]
-    order = np.argsort(np.concatenate([at for at, _ in parts]), kind="stable")
+    order = np.argsort(np.concatenate([rows for rows, _ in parts]), kind="stable")
     return pa.concat_arrays([part for _, part in parts]).take(pa.array(order))
 
 
@@ -159,7 +159,7 @@ def has_marks(field: pa.Field) -> bool:
     if is_mixed(field):
         return not is_json(field.type)
     kind = field.type
-    return any(has_marks(kind.field(at)) for at in range(kind.num_fields))
+    return any(has_marks(kind.field(index)) for index in range(kind.num_fields))
 
 
 def unmark(array: pa.Array, field: pa.Field) -> pa.Array:

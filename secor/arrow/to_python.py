@@ -55,7 +55,10 @@ def plain(array: pa.Array, *, integral: bool = False, nulls: bool = False) -> li
             keys = keys.cast(pa.string())  # JSON has no other names
         values = plain(items, integral=integral, nulls=nulls)
         pairs = list(zip(plain(keys), values, strict=True))
-        return [None if some is None else MapEntries(some) for some in _pieces(pairs, lists)]
+        return [
+            None if pairs_of_map is None else MapEntries(pairs_of_map)
+            for pairs_of_map in _pieces(pairs, lists)
+        ]
     return _scalars(array, integral, nulls)
 
 

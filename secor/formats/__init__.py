@@ -138,9 +138,9 @@ def format_of_key(key: str, file: BinaryIO | None = None, **text_settings: objec
     if plugged is not None:
         return plugged
     if file is not None:
-        at = file.tell()
+        position = file.tell()
         first = file.read(4)
-        file.seek(at)
+        file.seek(position)
         for magic, name, settings in MAGIC:
             if first.startswith(magic):
                 return _for_reading(name, settings, text_settings)

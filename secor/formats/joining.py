@@ -179,8 +179,8 @@ def _orc(inputs: Inputs, sink: Sink, seed: bytes) -> None:
     def rows(key: str, file: BinaryIO) -> Iterator[pa.RecordBatch]:
         stripes = orc.ORCFile(file)
         _check_schema(inputs, key, stripes.schema, schema)
-        for at in range(stripes.nstripes):
-            yield from rows_in_blocks(stripes.read_stripe(at), ROWS_READ)
+        for stripe in range(stripes.nstripes):
+            yield from rows_in_blocks(stripes.read_stripe(stripe), ROWS_READ)
 
     _groups(inputs, rows, OrcFileWriter(sink, typed), typed.stripe_rows)
 

@@ -82,10 +82,10 @@ class RowGroups:
 
     def add(self, records: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take rows; give every group that is full."""
-        at = 0
-        while at < records.num_rows:
-            part = records.slice(at, self._rows - len(self))
-            at += part.num_rows
+        start = 0
+        while start < records.num_rows:
+            part = records.slice(start, self._rows - len(self))
+            start += part.num_rows
             self._held.add(part)
             if len(self) == self._rows:
                 yield self.rest()
@@ -104,4 +104,4 @@ class RowGroups:
 
 
 def _columns(kind: pa.DataType) -> int:
-    return 1 + sum(_columns(kind.field(at).type) for at in range(kind.num_fields))
+    return 1 + sum(_columns(kind.field(index).type) for index in range(kind.num_fields))

@@ -187,7 +187,7 @@ class _Blocks:
             blocks = [self._rest]
             self._rest = bytearray()
         whole = len(view) - len(view) % FED
-        blocks += [view[at : at + FED] for at in range(0, whole, FED)]
+        blocks += [view[start : start + FED] for start in range(0, whole, FED)]
         self._rest += view[whole:]
         self._feed(blocks)
 
@@ -284,9 +284,9 @@ class Decompressing:
 
 
 def _has_bytes(file: BinaryIO) -> bool:
-    at = file.tell()
+    position = file.tell()
     more = bool(file.read(1))
-    file.seek(at)
+    file.seek(position)
     return more
 
 

@@ -81,10 +81,12 @@ def outcomes(parts: Sequence[Part], offsets: set[int] | None = None) -> dict[int
     for part in parts:
         records = part.records
         numbers = records.column("offset").to_pylist()
-        rows = [at for at, offset in enumerate(numbers) if offsets is None or offset in offsets]
+        rows = [
+            place for place, offset in enumerate(numbers) if offsets is None or offset in offsets
+        ]
         extra = _extra(part, rows)
-        for at, row in enumerate(rows):
-            outcomes[numbers[row]] = (part.stream, part.output_partition, extra[at])
+        for place, row in enumerate(rows):
+            outcomes[numbers[row]] = (part.stream, part.output_partition, extra[place])
     return outcomes
 
 

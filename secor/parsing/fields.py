@@ -76,7 +76,7 @@ def _as_text(column: pa.Array) -> pa.Array:
 def along(rows: pa.StructArray, steps: Sequence[str]) -> pa.Array:
     """Return the column that ``steps`` lead to, all null if it does not exist."""
     here: pa.Array = rows
-    for at, step in enumerate(steps):
+    for level, step in enumerate(steps):
         kind = here.type
         index = kind.get_field_index(step) if pa.types.is_struct(kind) else -1
         if pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
@@ -88,7 +88,7 @@ def along(rows: pa.StructArray, steps: Sequence[str]) -> pa.Array:
         else:
             return pa.nulls(len(rows))
         if mixed:
-            return _parse_along(here, steps[at + 1 :])
+            return _parse_along(here, steps[level + 1 :])
     return here
 
 
@@ -189,7 +189,10 @@ def values_of(column: pa.Array) -> list[Any]:
     kind = column.type
     if pa.types.is_struct(kind):
         names = [child.name for child in kind]
-        inner = [_values_of(pc.struct_field(column, [at]), it) for at, it in enumerate(kind)]
+        inner = [
+            _values_of(pc.struct_field(column, [index]), inner_field)
+            for index, inner_field in enumerate(kind)
+        ]
         return [
             dict(zip(names, (child[row] for child in inner), strict=True)) if present else None
             for row, present in enumerate(column.is_valid().to_pylist())

@@ -60,7 +60,11 @@ class Layout:
         self.zone = zone or Zone()
         self.parts: Sequence[str | LayoutPiece] = _compile(template, self.zone)
         pieces = [part for part in self.parts if not isinstance(part, str)]
-        self.paths = tuple(dict.fromkeys(it.path for it in pieces if isinstance(it, FieldPiece)))
+        self.paths = tuple(
+            dict.fromkeys(
+                layout_piece.path for layout_piece in pieces if isinstance(layout_piece, FieldPiece)
+            )
+        )
         self.needs_time = any(isinstance(piece, TimePiece) for piece in pieces)
         self.needs_topic = any(isinstance(piece, TopicPiece) for piece in pieces)
 

@@ -146,16 +146,16 @@ class TimePiece:
 
 def directives(format: str) -> list[tuple[str, str]]:
     """Return pairs of literal text and the directive after it, "" at the end."""
-    pieces, at = [], 0
+    pieces, start = [], 0
     for match in _TIME.finditer(format):
         if match[1] not in FORMATS_OF_TIME or not match[1]:
             known = ", ".join(f"%{name}" for name in FORMATS_OF_TIME)
             raise ConfigurationError(
                 f"layout: {match[0]!r} in {{time:{format}}} is none of {known}"
             )
-        pieces.append((format[at : match.start()], match[1]))
-        at = match.end()
-    return [*pieces, (format[at:], "")]
+        pieces.append((format[start : match.start()], match[1]))
+        start = match.end()
+    return [*pieces, (format[start:], "")]
 
 
 def _escape(column: Texts, named: bool) -> tuple[Codes, list[str]]:

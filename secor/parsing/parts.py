@@ -44,13 +44,13 @@ def parts_of(
         order = np.argsort(ranks.astype(np.uint16) if len(used) < 1 << 16 else ranks, kind="stable")
         records = records.take(pa.array(order))
     counts = np.bincount(ranks, minlength=len(used))
-    at = 0
+    start = 0
     for rank, place in enumerate(used.tolist()):
         count = int(counts[rank])
         if place != NOWHERE:
             stream, path = places[place]
-            yield Part(path, records, stream, at, at + count)
-        at += count
+            yield Part(path, records, stream, start, start + count)
+        start += count
 
 
 def _by_first_row(codes: Codes) -> Codes:
@@ -112,8 +112,12 @@ def quarantine_part(records: pa.RecordBatch, bad: Mapping[int, str]) -> Part:
         ]
         for row, before in zip(rows, chosen.column("headers").to_pylist(), strict=True)
     ]
-    at = SCHEMA.get_field_index("headers")
-    columns = [*chosen.columns[:at], pa.array(headers, HEADERS_TYPE), *chosen.columns[at + 1 :]]
+    index = SCHEMA.get_field_index("headers")
+    columns = [
+        *chosen.columns[:index],
+        pa.array(headers, HEADERS_TYPE),
+        *chosen.columns[index + 1 :],
+    ]
     return Part("", pa.RecordBatch.from_arrays(columns, schema=SCHEMA), QUARANTINE)
 
 
@@ -127,7 +131,7 @@ def release_part(records: pa.RecordBatch) -> tuple[pa.RecordBatch, list[str]]:
         reason = (given.pop()["value"] or b"") if marked else b""
         reasons.append(reason.decode("utf-8", "replace"))
         before.append(given)
-    at = SCHEMA.get_field_index("headers")
+    index = SCHEMA.get_field_index("headers")
     columns = records.select(SCHEMA.names).columns
-    columns[at] = pa.array(before, HEADERS_TYPE)
+    columns[index] = pa.array(before, HEADERS_TYPE)
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA), reasons

@@ -214,16 +214,16 @@ class Pipeline:
         """Yield the rows of a chunk as one work or, where the decoder divides them, as several."""
         messages, large = self._without_large(chunk.records)
         for rows, decoded in self._groups(messages):
-            some = chunk if len(rows) == chunk.records.num_rows else rows_of(chunk, rows)
-            work = Work(some, decoded, np.ones(len(rows), dtype=bool), rows, lost)
+            undecided = chunk if len(rows) == chunk.records.num_rows else rows_of(chunk, rows)
+            work = Work(undecided, decoded, np.ones(len(rows), dtype=bool), rows, lost)
             if large:
                 places = enumerate(rows.tolist())
-                work.fail("decode", {at: large[row] for at, row in places if row in large})
+                work.fail("decode", {place: large[row] for place, row in places if row in large})
             if self._distribution is not None and self._distribution.takes_tombstones:
-                work.tombstones = some.records.column("value").is_null().to_numpy(False)
+                work.tombstones = undecided.records.column("value").is_null().to_numpy(False)
             work.fail("decode", _without_tombstones(work, decoded.bad))
             if self._timestamp_faults is not None:
-                work.fail("time", self._timestamp_faults(some.records.column("timestamp")))
+                work.fail("time", self._timestamp_faults(undecided.records.column("timestamp")))
             yield work
 
     def _without_large(self, messages: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, str]]:
@@ -237,10 +237,10 @@ class Pipeline:
         if not large:
             return messages, {}
         rest = pc.if_else(pa.array(lengths > most), pa.scalar(None, values.type), values)
-        at = messages.schema.get_field_index("value")
+        index = messages.schema.get_field_index("value")
         limit = f"more than {most} (parser.max_message_bytes)"
         reasons = {row: f"has {lengths[row]} bytes, {limit}" for row in large}
-        return messages.set_column(at, "value", rest), reasons
+        return messages.set_column(index, "value", rest), reasons
 
     def _groups(self, messages: pa.RecordBatch) -> Sequence[tuple[Rows, Decoded]]:
         if isinstance(self._decoder, DividingDecoder):
@@ -297,8 +297,8 @@ class Pipeline:
 
 def _apply(step: Step, work: Work) -> list[Work]:
     works = work.divided(step.apart(work.decoded)) if isinstance(step, Dividing) else [work]
-    for some in works:
-        _apply_to_group(step, some)
+    for group in works:
+        _apply_to_group(step, group)
     return works
 
 

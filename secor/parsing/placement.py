@@ -83,11 +83,13 @@ class Work:
         if not values:
             return
         records = self.chunk.records
-        at = records.schema.get_field_index("value")
-        stored = records.column(at).to_pylist()
+        index = records.schema.get_field_index("value")
+        stored = records.column(index).to_pylist()
         for row, value in values.items():
             stored[row] = value
-        changed = records.set_column(at, records.schema.field(at), pa.array(stored, pa.binary()))
+        changed = records.set_column(
+            index, records.schema.field(index), pa.array(stored, pa.binary())
+        )
         self.chunk = Chunk(self.chunk.topic_partition, changed, self.chunk.next_offset)
         self.has_other_values = True
 
@@ -98,7 +100,7 @@ class Work:
         return [self._of(group) for group in groups]
 
     def _of(self, group: Rows) -> Work:
-        places = {int(row): at for at, row in enumerate(group)}
+        places = {int(row): place for place, row in enumerate(group)}
         bad = {places[row]: why for row, why in self.decoded.bad.items() if row in places}
         topics = self.topics
         return Work(

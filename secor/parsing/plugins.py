@@ -106,7 +106,7 @@ def messages_of(chunk: Chunk, rows: Sequence[int]) -> list[Message]:
             timestamp_type=row["timestamp_type"],
             key=row["key"],
             value=row["value"],
-            headers=tuple((it["key"], it["value"]) for it in row["headers"] or ()),
+            headers=tuple((header["key"], header["value"]) for header in row["headers"] or ()),
         )
         for row in records.to_pylist()
     ]
@@ -175,7 +175,7 @@ def _fault_of(result: object, count: int) -> str | None:
 
 
 def _has_interval(kind: pa.DataType) -> bool:
-    inner = (kind.field(at).type for at in range(kind.num_fields))
+    inner = (kind.field(index).type for index in range(kind.num_fields))
     return pa.types.is_interval(kind) or any(map(_has_interval, inner))
 
 

@@ -100,15 +100,21 @@ class SchemaRegistry:
         answered by then is remembered, so that each turn begins with fewer.  Raises it, too,
         while messages of an unknown id wait.
         """
-        wanted = [it for it in schema_ids if it not in self._known]
+        wanted = [wanted_id for wanted_id in schema_ids if wanted_id not in self._known]
         now = self._monotonic()
-        new = [it for it in wanted if it not in self._unknown or self._unknown[it].is_due(now)]
+        new = [
+            wanted_id
+            for wanted_id in wanted
+            if wanted_id not in self._unknown or self._unknown[wanted_id].is_due(now)
+        ]
         for schema_id in new[: self._most_at_once]:
             if schema_id not in self._asked:
                 ask = self._ask if schema_id in self._unknown else self.schema
                 self._asked[schema_id] = self._threads.submit(ask, schema_id)
         done, waiting = wait(self._asked.values(), self._patience)
-        self._asked = {it: asked for it, asked in self._asked.items() if asked in waiting}
+        self._asked = {
+            wanted_id: asked for wanted_id, asked in self._asked.items() if asked in waiting
+        }
         for asked in done:
             error = asked.exception()
             if error is not None and not isinstance(error, NotFound):

@@ -32,11 +32,11 @@ def registry_content(server: RegistryServer) -> Iterator[tuple[str, dict[str, An
     yield GLOBAL, {"compatibility": _compatibility(server, "/config")}
     subjects: dict[str, dict[str, Version]] = {}
     present = {_place(schema) for schema in _schemas(server, deleted=False)}
-    for it in _schemas(server, deleted=True):
-        version = _version(server, it)
-        if _place(it) not in present:
+    for listed_schema in _schemas(server, deleted=True):
+        version = _version(server, listed_schema)
+        if _place(listed_schema) not in present:
             version["deleted"] = True
-        subjects.setdefault(it["subject"], {})[str(it["version"])] = version
+        subjects.setdefault(listed_schema["subject"], {})[str(listed_schema["version"])] = version
     for subject, versions in sorted(subjects.items()):
         own = _compatibility(server, f"/config/{quote(subject, safe='')}")
         yield subject, {"compatibility": own, "versions": versions}

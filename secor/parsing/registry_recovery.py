@@ -73,15 +73,15 @@ class RegistryState:
             try:
                 if content.get("compatibility"):
                     compatibility[subject] = str(content["compatibility"])
-                for number, it in content.get("versions", {}).items():
+                for number, fields in content.get("versions", {}).items():
                     version = SchemaVersion(
                         subject,
                         int(number),
-                        int(it["id"]),
-                        str(it["type"]),
-                        str(it["schema"]),
-                        tuple(it.get("references", ())),
-                        bool(it.get("deleted")),
+                        int(fields["id"]),
+                        str(fields["type"]),
+                        str(fields["schema"]),
+                        tuple(fields.get("references", ())),
+                        bool(fields.get("deleted")),
                     )
                     versions[version.place] = version
             except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -106,20 +106,20 @@ def compare_registries(kept: RegistryState, present: RegistryState) -> RegistryC
     by_id = {version.schema_id: version for version in present.versions.values()}
     missing: list[SchemaVersion] = []
     conflicts: list[str] = []
-    for place, it in sorted(kept.versions.items()):
-        there, owner = present.versions.get(place), by_id.get(it.schema_id)
-        if there is not None and (there.schema_id != it.schema_id or not there.means(it)):
+    for place, old in sorted(kept.versions.items()):
+        there, owner = present.versions.get(place), by_id.get(old.schema_id)
+        if there is not None and (there.schema_id != old.schema_id or not there.means(old)):
             conflicts.append(
-                f"{it.subject} version {it.version} is another schema there (id"
-                f" {there.schema_id}, was {it.schema_id}): {_WHAT_TO_DO}"
+                f"{old.subject} version {old.version} is another schema there (id"
+                f" {there.schema_id}, was {old.schema_id}): {_WHAT_TO_DO}"
             )
-        elif there is None and owner is not None and not owner.means(it):
+        elif there is None and owner is not None and not owner.means(old):
             conflicts.append(
-                f"id {it.schema_id} of {it.subject} version {it.version} is taken there by"
+                f"id {old.schema_id} of {old.subject} version {old.version} is taken there by"
                 f" {owner.subject} version {owner.version}: {_WHAT_TO_DO}"
             )
         elif there is None:
-            missing.append(it)
+            missing.append(old)
     notes = []
     further = {subject for subject, _ in present.versions.keys() - kept.versions.keys()}
     if further:
@@ -148,20 +148,20 @@ def _referenced_first(versions: Sequence[SchemaVersion]) -> Iterator[SchemaVersi
     by_place = {version.place: version for version in versions}
     given: set[Place] = set()
 
-    def with_references(it: SchemaVersion) -> Iterator[SchemaVersion]:
-        if it.place in given:
+    def with_references(kept_version: SchemaVersion) -> Iterator[SchemaVersion]:
+        if kept_version.place in given:
             return
-        given.add(it.place)
-        for reference in it.references:
+        given.add(kept_version.place)
+        for reference in kept_version.references:
             other = by_place.get((str(reference["subject"]), int(reference["version"])))
             if other is not None:
                 yield from with_references(other)
-        yield it
+        yield kept_version
 
-    for it in sorted(
+    for kept_version in sorted(
         versions, key=lambda version: (version.schema_id, version.subject, version.version)
     ):
-        yield from with_references(it)
+        yield from with_references(kept_version)
 
 
 def register(server: RegistryServer, comparison: RegistryComparison) -> list[str]:
@@ -172,24 +172,30 @@ def register(server: RegistryServer, comparison: RegistryComparison) -> list[str
     """
     refused: dict[str, str] = {}
     importing: set[str] = set()
-    for it in comparison.missing:
-        if it.subject in refused:
+    for version in comparison.missing:
+        if version.subject in refused:
             continue
         try:
-            if it.subject not in importing:
-                _begin_import(server, it.subject)
-                importing.add(it.subject)
-            body: dict[str, Any] = {"schema": it.schema, "id": it.schema_id, "version": it.version}
-            if it.kind != "AVRO":
-                body["schemaType"] = it.kind
-            if it.references:
-                body["references"] = list(it.references)
-            server.send_json("POST", f"/subjects/{_quoted(it.subject)}/versions", body)
+            if version.subject not in importing:
+                _begin_import(server, version.subject)
+                importing.add(version.subject)
+            body: dict[str, Any] = {
+                "schema": version.schema,
+                "id": version.schema_id,
+                "version": version.version,
+            }
+            if version.kind != "AVRO":
+                body["schemaType"] = version.kind
+            if version.references:
+                body["references"] = list(version.references)
+            server.send_json("POST", f"/subjects/{_quoted(version.subject)}/versions", body)
         except (Unavailable, NotFound) as error:
-            refused[it.subject] = f"{it.subject} version {it.version} (id {it.schema_id}): {error}"
-    for it in comparison.missing:
-        if it.deleted and it.subject not in refused:
-            path = f"/subjects/{_quoted(it.subject)}/versions/{it.version}"
+            refused[version.subject] = (
+                f"{version.subject} version {version.version} (id {version.schema_id}): {error}"
+            )
+    for version in comparison.missing:
+        if version.deleted and version.subject not in refused:
+            path = f"/subjects/{_quoted(version.subject)}/versions/{version.version}"
             server.send_json("DELETE", path, None)
     for subject in sorted(importing - refused.keys()):
         server.send_json("DELETE", f"/mode/{_quoted(subject)}", None)

@@ -23,20 +23,20 @@ def look_at_first(growth: SchemaGrowth, schema: Schema, works: Sequence[Work]) -
     """
     offsets = _offsets(works)
     firsts = [
-        (int(offsets[at][row]), at, row)
-        for at, work in enumerate(works)
+        (int(offsets[index][row]), index, row)
+        for index, work in enumerate(works)
         for row in np.flatnonzero(work.live)[:1].tolist()
     ]
     if not firsts:
         return
-    offset, at, row = min(firsts)
-    first = works[at].decoded.rows.slice(row, 1)
+    offset, index, row = min(firsts)
+    first = works[index].decoded.rows.slice(row, 1)
     if not growth.has_new_fields(first):
         return
     grows, _ = growth.look(first, *schema.fit(first), np.ones(1, dtype=bool))
     if grows is not None:
         misfits = [growth.misfits(work.decoded.rows) for work in works]
-        _grow(growth, works, misfits, (offset, at, row))
+        _grow(growth, works, misfits, (offset, index, row))
 
 
 def look_for_growth(
@@ -49,7 +49,9 @@ def look_for_growth(
     ]
     offsets = _offsets(works)
     firsts = [
-        (int(offsets[at][row]), at, row) for at, (row, _) in enumerate(looks) if row is not None
+        (int(offsets[index][row]), index, row)
+        for index, (row, _) in enumerate(looks)
+        if row is not None
     ]
     if firsts:
         _grow(growth, works, [bad for _, bad in fits], min(firsts))
@@ -66,12 +68,12 @@ def _grow(
     offset, grows, row = first
     offsets = _offsets(works)
     following = []
-    for at in sorted(range(len(works)), key=lambda at: at != grows):
-        fitting = works[at].live & (offsets[at] >= offset)
-        fitting[list(misfits[at])] = False  # what is in conflict adds nothing, here as elsewhere
-        if at == grows:
+    for index in sorted(range(len(works)), key=lambda index: index != grows):
+        fitting = works[index].live & (offsets[index] >= offset)
+        fitting[list(misfits[index])] = False  # what is in conflict adds nothing, here as elsewhere
+        if index == grows:
             fitting[row] = True
-        following.append(works[at].decoded.rows.filter(pa.array(fitting)))
+        following.append(works[index].decoded.rows.filter(pa.array(fitting)))
     growth.grow(works[grows].decoded.rows.slice(row, 1), following)
     raise SchemaGrew(offset)
 

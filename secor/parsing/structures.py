@@ -58,11 +58,11 @@ def beyond(rows: pa.StructArray, path: str) -> Truths:
 
 
 def _beyond(here: pa.Array, steps: Sequence[str]) -> Truths:
-    for at, step in enumerate(steps):
+    for level, step in enumerate(steps):
         kind = here.type
         if pa.types.is_list(kind) or pa.types.is_map(kind):
             return np.array(
-                [_leads(value, steps[at:], True) for value in values_of(here)], dtype=bool
+                [_leads(value, steps[level:], True) for value in values_of(here)], dtype=bool
             )
         index = kind.get_field_index(step) if pa.types.is_struct(kind) else -1
         if index < 0:
@@ -70,8 +70,10 @@ def _beyond(here: pa.Array, steps: Sequence[str]) -> Truths:
         mixed = is_mixed(kind.field(index))
         here = pc.struct_field(here, [index])
         if mixed:
-            left = steps[at + 1 :]
-            return np.array([_leads(it, left, False) for it in parse_mixed(here)], dtype=bool)
+            left = steps[level + 1 :]
+            return np.array(
+                [_leads(parsed, left, False) for parsed in parse_mixed(here)], dtype=bool
+            )
     return np.zeros(len(here), dtype=bool)
 
 
@@ -180,7 +182,9 @@ def _edit(
             inner = _edit(inner, steps[1:], edit, edit_object)
         columns[steps[0]] = kind.with_type(inner.type), inner
     if not columns:
-        return pa.array([{} if it else None for it in valid(rows).tolist()], pa.struct([]))
+        return pa.array(
+            [{} if is_valid else None for is_valid in valid(rows).tolist()], pa.struct([])
+        )
     return pa.StructArray.from_arrays(
         [column for _, column in columns.values()],
         fields=[kind for kind, _ in columns.values()],

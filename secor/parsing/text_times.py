@@ -155,12 +155,12 @@ def calendar_of(expression: re.Pattern[str], shape: str) -> Calendar | None:
     )
 
 
-def _offset(text: str, at: int) -> tuple[int, tuple[int, int], tuple[int, int]] | None:
+def _offset(text: str, start: int) -> tuple[int, tuple[int, int], tuple[int, int]] | None:
     if text in "Zz":
         return None
-    end = at + len(text)
+    end = start + len(text)
     minutes = (end - 2, end) if len(text) > 3 else (end, end)
-    return (-1 if text[0] == "-" else 1), (at + 1, at + 3), minutes
+    return (-1 if text[0] == "-" else 1), (start + 1, start + 3), minutes
 
 
 class TextTimeReader:

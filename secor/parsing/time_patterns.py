@@ -104,7 +104,7 @@ def _java(pattern: str) -> Iterator[str]:
     tokens = list(_JAVA_TOKEN.finditer(pattern))
     if "".join(token[0] for token in tokens) != pattern:
         raise _fault(pattern, "it cannot be read; is a quote missing?")
-    for at, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token["quoted"] is not None:
             yield _literal(token["quoted"].replace("''", "'") or "'", pattern)
         elif token["other"] == "'":
@@ -114,7 +114,10 @@ def _java(pattern: str) -> Iterator[str]:
         else:
             beside = [
                 neighbour["letters"]
-                for neighbour in (*tokens[max(at - 1, 0) : at], *tokens[at + 1 : at + 2])
+                for neighbour in (
+                    *tokens[max(index - 1, 0) : index],
+                    *tokens[index + 1 : index + 2],
+                )
             ]
             yield _java_letters(token["letters"], any(map(_is_number, beside)), pattern)
 

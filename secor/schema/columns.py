@@ -77,20 +77,25 @@ class ColumnFit:
         else:
             judged = self._singly
         converted = [
-            (at, judge(rows[at], field, None if column is None else column.take(pa.array(at))))
-            for at, judge in (
+            (
+                places,
+                judge(
+                    rows[places], field, None if column is None else column.take(pa.array(places))
+                ),
+            )
+            for places, judge in (
                 (np.flatnonzero(suspect), judged),
                 (np.flatnonzero(~suspect), self._fit),
             )
-            if len(at)
+            if len(places)
         ]
         return together(converted)
 
     def _by_kind(self, rows: Rows, parts: Sequence[Part]) -> pa.Array:
         converted = []
-        for at, part in parts:
+        for places, part in parts:
             field = pa.field(self._target.name, part.type)
-            converted.append((at, self._fit(rows[at], field, part)))
+            converted.append((places, self._fit(rows[places], field, part)))
         return together(converted)
 
     def _at_once(self, rows: Rows, field: pa.Field | None, column: pa.Array | None) -> pa.Array:

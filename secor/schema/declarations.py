@@ -73,7 +73,7 @@ def _parse_declared(declared: Any) -> pa.StructType:
 
 
 def _levels(kind: pa.DataType) -> int:
-    inner = [kind.field(at).type for at in range(kind.num_fields)]
+    inner = [kind.field(index).type for index in range(kind.num_fields)]
     return 1 + max(map(_levels, inner), default=0)
 
 

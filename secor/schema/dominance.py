@@ -190,7 +190,7 @@ def _prune_value(value: Any, path: Path, winners: Mapping[Path, str]) -> Any:
     if value is None or winners.get(path, (kind := _kind_of_value(value))) != kind:
         return None
     if isinstance(value, dict):
-        return {name: _prune_value(it, (*path, name), winners) for name, it in value.items()}
+        return {name: _prune_value(inner, (*path, name), winners) for name, inner in value.items()}
     if isinstance(value, list):
         return [_prune_value(item, (*path, ITEM), winners) for item in value]
     return value

@@ -76,7 +76,9 @@ def _undeclared_items(
         return None
     lists = entries(array)[0] if pa.types.is_map(array.type) else array
     flags = list_of(more.is_valid(), pa.field("item", pa.bool_()), lists)
-    has_extra: list[Any] = [bool(some) and any(some) for some in flags.to_pylist()]
+    has_extra: list[Any] = [
+        bool(item_flags) and any(item_flags) for item_flags in flags.to_pylist()
+    ]
     rows = np.where(np.array(has_extra, dtype=bool), np.arange(len(array)), -1)
     extra = array.take(pa.array(rows, pa.int64(), mask=rows < 0))
     return unmark(extra, pa.field("found", array.type))

@@ -149,14 +149,14 @@ def _items(
     Null is none where the type says so.
     """
 
-    def fit(some: pa.Array, first: int) -> pa.Array:
-        if some.null_count and not target.nullable:
+    def fit(part: pa.Array, first: int) -> pa.Array:
+        if part.null_count and not target.nullable:
             raise MisfitError(lambda: f"{path(first)}: is missing")
-        return fit_array(some, target, path(first), marked=marked, rules=rules)
+        return fit_array(part, target, path(first), marked=marked, rules=rules)
 
-    def misfit(some: pa.Array, first: int) -> MisfitError | None:
+    def misfit(part: pa.Array, first: int) -> MisfitError | None:
         try:
-            fit(some, first)
+            fit(part, first)
         except MisfitError as error:
             return error
         return None
@@ -266,9 +266,9 @@ def _map_of_struct(
     keys: list[list[str] | None] = []
     places: list[int] = []
     for row in range(len(array)):
-        present_fields = [at for at, rows in enumerate(present) if rows[row]]
-        keys.append([parts[at][0] for at in present_fields] if valid[row] else None)
-        places += [at * len(array) + row for at in present_fields]
+        present_fields = [index for index, rows in enumerate(present) if rows[row]]
+        keys.append([parts[index][0] for index in present_fields] if valid[row] else None)
+        places += [index * len(array) + row for index in present_fields]
     lists = pa.array(keys, pa.list_(pa.string()))
     columns = [column for _, column in parts]
     items = pa.concat_arrays(columns) if columns else pa.nulls(0, kind.item_type)

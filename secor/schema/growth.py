@@ -246,8 +246,8 @@ class GrowthFinder:
                 _, bad = RowSchema(fields, "json", exact=True, any_text=True).fit(
                     rows.take(pa.array(same))
                 )
-                growing += [row for at, row in enumerate(same) if at not in bad][:1]
-                reasons |= {same[at]: reason for at, reason in bad.items()}
+                growing += [row for index, row in enumerate(same) if index not in bad][:1]
+                reasons |= {same[index]: reason for index, reason in bad.items()}
         return min(growing, default=None), reasons
 
     def _seen(self, rows: pa.StructArray, chosen: Sequence[int]) -> pa.StructType:

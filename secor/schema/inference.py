@@ -138,13 +138,13 @@ def by_kind(array: pa.Array, target: pa.DataType) -> Iterator[tuple[Rows, pa.Arr
     for row, value in enumerate(values):
         rows.setdefault(_kind(value), []).append(row)
     for chosen in rows.values():
-        some = [values[row] for row in chosen]
-        if exact and _has_many_digits(some[0]):
-            part = _decimals(some)
-        elif isinstance(some[0], LongNumber):
-            part = pa.array(list(map(float, some)), pa.float64())
+        chosen_values = [values[row] for row in chosen]
+        if exact and _has_many_digits(chosen_values[0]):
+            part = _decimals(chosen_values)
+        elif isinstance(chosen_values[0], LongNumber):
+            part = pa.array(list(map(float, chosen_values)), pa.float64())
         else:
-            part = typed(some, lossless=True, target=target)
+            part = typed(chosen_values, lossless=True, target=target)
         yield np.array(chosen, dtype=np.int64), part
 
 
@@ -305,9 +305,9 @@ def _union(struct: pa.StructType, other: pa.StructType) -> pa.DataType:
 
 def _decimal(kind: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     both = [
-        (19, 0) if it == pa.int64() else (it.precision, it.scale)
-        for it in (kind, other)
-        if it == pa.int64() or pa.types.is_decimal128(it)
+        (19, 0) if side == pa.int64() else (side.precision, side.scale)
+        for side in (kind, other)
+        if side == pa.int64() or pa.types.is_decimal128(side)
     ]
     if len(both) < 2:
         return None

@@ -129,9 +129,10 @@ class _Look:
 
     def seen(self) -> Seen:
         outvoted = [
-            it
+            outvoted_name
             for path, kinds in self._tally.items()
-            if not self._is_within_text(path) and (it := find_outvoted(path, self._merged(kinds)))
+            if not self._is_within_text(path)
+            and (outvoted_name := find_outvoted(path, self._merged(kinds)))
         ]
         winners = {field_name.path: field_name.kind for field_name in outvoted}
         columns = [observe(prune(group, winners) if winners else group) for group in self._groups]

@@ -81,7 +81,13 @@ def _codes(array: pa.Array, marked: bool, *, nested: bool = True) -> Codes:
         return _fractions(array, codes)
     if pa.types.is_struct(kind):
         columns = [_codes(column, is_mixed(field)) for field, column in children(array)]
-        return _number(zip(codes.tolist(), *(it.tolist() for it in columns), strict=True))
+        return _number(
+            zip(
+                codes.tolist(),
+                *(codes_of_column.tolist() for codes_of_column in columns),
+                strict=True,
+            )
+        )
     if is_list(kind):
         return _codes_of_lists(array, _codes(flatten(array), is_mixed(kind.value_field)))
     if pa.types.is_map(kind):

@@ -116,15 +116,15 @@ def walk_batches(data: bytes) -> BatchRun | None:
 def _walk(data: bytes) -> compiled.Walked | None:
     """Do what the extension does, without looking at checksums."""
     begins = []
-    at = 0
-    while len(data) - at >= LENGTH_FOLLOWS:
-        (length,) = _LENGTH.unpack_from(data, at + _LENGTH_AT)
-        end = at + LENGTH_FOLLOWS + length
+    position = 0
+    while len(data) - position >= LENGTH_FOLLOWS:
+        (length,) = _LENGTH.unpack_from(data, position + _LENGTH_AT)
+        end = position + LENGTH_FOLLOWS + length
         if end > len(data):
             break
-        if end - at < HEADER.size or data[at + _MAGIC_AT] != 2:
+        if end - position < HEADER.size or data[position + _MAGIC_AT] != 2:
             return None
-        begins.append(at)
-        at = end
+        begins.append(position)
+        position = end
     heads = b"".join([data[begin : begin + HEADER.size] for begin in begins])
     return np.array(begins, np.int64).tobytes(), heads, b"\1" * len(begins)

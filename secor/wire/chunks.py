@@ -196,15 +196,15 @@ def _decode(part: Pass, rows: Int64s) -> pa.RecordBatch:
 def _bounds(
     raw: bytes, batches: Sequence[memoryview], counts: Sequence[int]
 ) -> tuple[Int64s, Int64s]:
-    at = 0
+    position = 0
     ends: list[int] = [0]
     for records, count in zip(batches, counts, strict=True):
-        end = at + len(records)
+        end = position + len(records)
         try:
-            ends += record_ends(raw, at, end, count)
+            ends += record_ends(raw, position, end, count)
         except BadRecord as error:
             raise BadRecord(len(ends) - 1 + error.row, error.what) from None
-        at = end
+        position = end
     places = np.array(ends)
     return places[:-1], places[1:]
 

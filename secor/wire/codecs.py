@@ -97,17 +97,19 @@ def _snappy(data: memoryview, most: int) -> bytes:
     if bytes(data[: len(_XERIAL)]) != _XERIAL:
         return _snappy_block(data, most, most)
     pieces = []
-    at, room = _XERIAL_HEADER, most
-    while at < len(data):
-        if len(data) - at < 4:
+    position, room = _XERIAL_HEADER, most
+    while position < len(data):
+        if len(data) - position < 4:
             raise InvalidPayload("the snappy stream is cut off")
-        (size,) = struct.unpack_from(">i", data, at)
-        at += 4
-        if not 0 <= size <= len(data) - at:
-            raise InvalidPayload(f"a snappy block of {size} bytes where {len(data) - at} are left")
-        pieces.append(_snappy_block(data[at : at + size], room, most))
+        (size,) = struct.unpack_from(">i", data, position)
+        position += 4
+        if not 0 <= size <= len(data) - position:
+            raise InvalidPayload(
+                f"a snappy block of {size} bytes where {len(data) - position} are left"
+            )
+        pieces.append(_snappy_block(data[position : position + size], room, most))
         room -= len(pieces[-1])
-        at += size
+        position += size
     return b"".join(pieces)
 
 
@@ -171,8 +173,8 @@ def _to_gzip(data: bytes | memoryview) -> bytes:
 def _to_snappy(data: bytes | memoryview) -> bytes:
     pieces = [_XERIAL, _XERIAL_VERSIONS]
     view = memoryview(data)
-    for at in range(0, len(view), _XERIAL_BLOCK):
-        block = bytes(cramjam.snappy.compress_raw(view[at : at + _XERIAL_BLOCK]))
+    for start in range(0, len(view), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
         pieces += [struct.pack(">i", len(block)), block]
     return b"".join(pieces)
 

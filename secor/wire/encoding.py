@@ -138,13 +138,13 @@ def split_rows(
     A row that is larger by itself is a slice of its own.
     """
     ends = np.cumsum(record_sizes(records))
-    at = 0
-    while at < records.num_rows:
-        before = int(ends[at - 1]) if at else 0
+    start = 0
+    while start < records.num_rows:
+        before = int(ends[start - 1]) if start else 0
         fitting = int(np.searchsorted(ends, before + most_bytes - HEADER.size, side="right"))
-        until = max(at + 1, min(fitting, at + most_records))
-        yield records.slice(at, until - at)
-        at = until
+        until = max(start + 1, min(fitting, start + most_records))
+        yield records.slice(start, until - start)
+        start = until
 
 
 def _lengths(column: pa.Array) -> Places:
@@ -162,9 +162,9 @@ def _prefixes(numbers: list[npt.NDArray[np.uint64]], sizes: list[Places]) -> pa.
     total: Places = np.sum(sizes, axis=0) + 1
     ends = np.cumsum(total)
     data = np.zeros(int(ends[-1]), np.uint8)
-    at = write_many(data, ends - total, numbers[0], sizes[0]) + 1
+    positions = write_many(data, ends - total, numbers[0], sizes[0]) + 1
     for field, size in zip(numbers[1:], sizes[1:], strict=True):
-        at = write_many(data, at, field, size)
+        positions = write_many(data, positions, field, size)
     return _binary(data, ends)
 
 

@@ -43,14 +43,14 @@ def _of_one_length(table: npt.NDArray[np.uint8]) -> Hashes:
     whole = length // 4
     words = np.ascontiguousarray(table[:, : whole * 4]).view("<u4")
     hashes = np.full(rows, _SEED ^ np.uint32(length), np.uint32)
-    for at in range(whole):
-        k = words[:, at].astype(np.uint32) * _M
+    for index in range(whole):
+        k = words[:, index].astype(np.uint32) * _M
         k ^= k >> np.uint32(24)
         hashes = hashes * _M ^ k * _M
     rest = table[:, whole * 4 :].astype(np.uint32)
     if rest.shape[1]:
-        for at in range(rest.shape[1]):
-            hashes ^= rest[:, at] << np.uint32(8 * at)
+        for index in range(rest.shape[1]):
+            hashes ^= rest[:, index] << np.uint32(8 * index)
         hashes = hashes * _M
     hashes ^= hashes >> np.uint32(13)
     hashes = hashes * _M

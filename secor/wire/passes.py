@@ -81,10 +81,10 @@ class Passes:
 
     def __iter__(self) -> Iterator[Pass]:
         """Yield the passes, once.  Raises ``CorruptBatch`` after those of what comes before it."""
-        view, at = memoryview(self._run.data), 0
+        view, batch = memoryview(self._run.data), 0
         for single, codec, begin, end in self._singles:
-            if at < single:
-                yield from self._take_many(at, single)
+            if batch < single:
+                yield from self._take_many(batch, single)
             try:
                 records = decompress(codec, view[begin:end], self._most)
             except InvalidPayload as error:
@@ -97,22 +97,22 @@ class Passes:
             self._unpacked.append(single)
             self._buffers.append(records)
             self._size += len(records)
-            at = single + 1
+            batch = single + 1
             if self._size >= self._pass_bytes:
-                yield self._end(at)
-        yield from self._take_many(at, len(self._wanted))
+                yield self._end(batch)
+        yield from self._take_many(batch, len(self._wanted))
         if self._first < len(self._wanted):
             yield self._end(len(self._wanted))
 
-    def _take_many(self, at: int, after: int) -> Iterator[Pass]:
+    def _take_many(self, batch: int, after: int) -> Iterator[Pass]:
         """Take the batches up to ``after``, which are small and not for a library."""
-        while at < after:
-            full = self._sums.searchsorted(self._sums[at] + self._pass_bytes - self._size)
+        while batch < after:
+            full = self._sums.searchsorted(self._sums[batch] + self._pass_bytes - self._size)
             until = min(after, int(full))
-            self._size += int(self._sums[until] - self._sums[at])
-            at = until
+            self._size += int(self._sums[until] - self._sums[batch])
+            batch = until
             if self._size >= self._pass_bytes:
-                yield self._end(at)
+                yield self._end(batch)
 
     def _end(self, after: int) -> Pass:
         """Return what waits, up to the batch before ``after``."""

@@ -48,34 +48,34 @@ def same_names(raw: bytes, data: Bytes, buffer: pa.Buffer, fields: Fields) -> pa
     names: list[bytes] = []
     value_at: list[Places] = []
     value_length: list[Numbers] = []
-    fours, at = windows(data), fields.headers_at
+    fours, positions = windows(data), fields.headers_at
     for _ in range(count):
-        name = _name_of_all(raw, data, at)
+        name = _name_of_all(raw, data, positions)
         if name is None:
             return None
         names.append(name)
-        at = at + (1 + len(name))
-        if (at >= fields.end).any():
+        positions = positions + (1 + len(name))
+        if (positions >= fields.end).any():
             return None
         try:
-            length, place = read_many(data, fours, at, VARINT)
+            length, place = read_many(data, fours, positions, VARINT)
         except Overlong:
             return None
         value_at.append(place)
         value_length.append(length)
-        at = place + np.maximum(length, 0)
-        if (at > fields.end).any():
+        positions = place + np.maximum(length, 0)
+        if (positions > fields.end).any():
             return None
-    if (at != fields.end).any():
+    if (positions != fields.end).any():
         return None
     return _column(names, _values(value_at, value_length, buffer))
 
 
-def _name_of_all(raw: bytes, data: Bytes, at: Places) -> bytes | None:
+def _name_of_all(raw: bytes, data: Bytes, positions: Places) -> bytes | None:
     """Return the name at these places, its length in front of it; None unless it is one."""
-    first = int(at[0])
+    first = int(positions[0])
     length = raw[first] >> 1
-    if raw[first] & 0x81 or length > LONGEST_NAME or (data[at] != raw[first]).any():
+    if raw[first] & 0x81 or length > LONGEST_NAME or (data[positions] != raw[first]).any():
         return None
     name = raw[first + 1 : first + 1 + length]
     try:
@@ -88,7 +88,7 @@ def _name_of_all(raw: bytes, data: Bytes, at: Places) -> bytes | None:
     for start in range(0, length, _EIGHT):
         part = name[start : start + _EIGHT]
         wanted = np.uint64(int.from_bytes(part, "little"))
-        words = eights[at + (1 + start)]
+        words = eights[positions + (1 + start)]
         if len(part) < _EIGHT:
             words &= np.uint64((1 << 8 * len(part)) - 1)
         if (words != wanted).any():
@@ -110,7 +110,7 @@ def _values(
 def _same_sizes(value_at: Sequence[Places], widths: Sequence[int], buffer: pa.Buffer) -> pa.Array:
     """Copy all of a record's headers at once, then take the values out of the table."""
     begin, rows = value_at[0], len(value_at[0])
-    places = [int(at[0] - begin[0]) for at in value_at]
+    places = [int(positions[0] - begin[0]) for positions in value_at]
     whole = places[-1] + widths[-1]
     copied = gather(buffer, begin, np.full(rows, whole))
     table = np.frombuffer(copied.buffers()[2], np.uint8, rows * whole).reshape(rows, whole)
@@ -195,12 +195,12 @@ class _Walk:
     """Where the reading of the headers of some records stands."""
 
     rows: Places
-    at: Places
+    positions: Places
     left: Columns
     end: Places
 
     def only(self, which: npt.NDArray[np.bool_]) -> _Walk:
-        return _Walk(self.rows[which], self.at[which], self.left[which], self.end[which])
+        return _Walk(self.rows[which], self.positions[which], self.left[which], self.end[which])
 
 
 def _headers(raw: bytes, data: Bytes, fields: Fields) -> Iterator[Columns]:
@@ -211,25 +211,27 @@ def _headers(raw: bytes, data: Bytes, fields: Fields) -> Iterator[Columns]:
     walk = everything.only(counts > 0)
     fours = windows(data)
     for number in range(FEW):
-        columns, at = _one_of_each(data, fours, walk, number)
+        columns, positions = _one_of_each(data, fours, walk, number)
         yield columns
         left = walk.left - 1
-        _check_ends(walk.rows, at == walk.end, left == 0)
-        walk = _Walk(walk.rows, at, left, walk.end).only(left > 0)
+        _check_ends(walk.rows, positions == walk.end, left == 0)
+        walk = _Walk(walk.rows, positions, left, walk.end).only(left > 0)
         if not len(walk.rows):
             return
-    for row, at_, left_, end in zip(walk.rows, walk.at, walk.left, walk.end, strict=True):
-        yield _rest_of_one(raw, int(row), int(at_), int(left_), int(end))
+    for row, position_, left_, end in zip(
+        walk.rows, walk.positions, walk.left, walk.end, strict=True
+    ):
+        yield _rest_of_one(raw, int(row), int(position_), int(left_), int(end))
 
 
 def _one_of_each(
     data: Bytes, fours: npt.NDArray[np.uint32], walk: _Walk, number: int
 ) -> tuple[Columns, Places]:
     try:
-        name_length, name_at = read_many(data, fours, walk.at, VARINT)
-        at = name_at + np.maximum(name_length, 0)
-        _inside(walk.rows, (name_length >= 0) & (at < walk.end), "a header's name")
-        value_length, value_at = read_many(data, fours, at, VARINT)
+        name_length, name_at = read_many(data, fours, walk.positions, VARINT)
+        positions = name_at + np.maximum(name_length, 0)
+        _inside(walk.rows, (name_length >= 0) & (positions < walk.end), "a header's name")
+        value_length, value_at = read_many(data, fours, positions, VARINT)
     except Overlong as error:
         raise BadRecord(int(walk.rows[error.place]), "a number has too many bytes") from None
     after = value_at + np.maximum(value_length, 0)
@@ -251,18 +253,18 @@ def _check_ends(rows: Places, at_end: npt.NDArray[np.bool_], last: npt.NDArray[n
         raise BadRecord(row, "the record goes on behind its last header")
 
 
-def _rest_of_one(raw: bytes, row: int, at: int, left: int, end: int) -> Columns:
+def _rest_of_one(raw: bytes, row: int, position: int, left: int, end: int) -> Columns:
     places = np.empty((left, 6), np.int64)
     try:
         for index in range(left):
-            name_length, name_at = read_one(raw, at)
+            name_length, name_at = read_one(raw, position)
             value_length, value_at = read_one(raw, name_at + max(name_length, 0))
-            at = value_at + max(value_length, 0)
-            if name_length < 0 or at > end:
+            position = value_at + max(value_length, 0)
+            if name_length < 0 or position > end:
                 raise BadRecord(row, "a header leads out of the record")
             places[index] = (row, FEW + index, name_at, name_length, value_at, value_length)
     except (IndexError, Overlong):
         raise BadRecord(row, "a header leads out of the record") from None
-    if at != end:
+    if position != end:
         raise BadRecord(row, "the record goes on behind its last header")
     return places

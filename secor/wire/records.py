@@ -61,31 +61,31 @@ class Fields:
     end: Places
 
 
-def record_ends(data: bytes, at: int, end: int, count: int) -> list[int]:
-    """Return the places behind each of ``count`` records of which the first begins at ``at``.
+def record_ends(data: bytes, position: int, end: int, count: int) -> list[int]:
+    """Return the places behind each of ``count`` records of which the first begins at ``position``.
 
     Nothing is judged here but what would stop the walk: ``read_fields`` compares each
     record's length with these places.  Raises ``BadRecord``, its row counted from here.
     """
-    if count * SHORTEST > end - at:
-        raise BadRecord(0, f"the batch says it has {count} records in {end - at} bytes")
+    if count * SHORTEST > end - position:
+        raise BadRecord(0, f"the batch says it has {count} records in {end - position} bytes")
     ends = [0] * count
     row = 0
     try:
         for row in range(count):
-            low = data[at]
+            low = data[position]
             if low < 0x80:
-                at += 1 + (low >> 1)
-            elif (high := data[at + 1]) < 0x80:
-                at += (low >> 1) + (high << 6) - 62
+                position += 1 + (low >> 1)
+            elif (high := data[position + 1]) < 0x80:
+                position += (low >> 1) + (high << 6) - 62
             else:
-                length, at = read_one(data, at)
-                at += length
-            ends[row] = at
+                length, position = read_one(data, position)
+                position += length
+            ends[row] = position
     except (IndexError, Overlong):
         raise BadRecord(row, "a record's length leads out of the batch") from None
-    if at != end:
-        raise BadRecord(row, f"the records end {end - at} bytes off the batch")
+    if position != end:
+        raise BadRecord(row, f"the records end {end - position} bytes off the batch")
     return ends
 
 
@@ -97,24 +97,24 @@ def read_fields(data: Bytes, starts: Places, ends: Places) -> Fields:
     """
     fours = windows(data)
 
-    def varint(at: Places, most: int = VARINT) -> tuple[Numbers, Places]:
+    def varint(positions: Places, most: int = VARINT) -> tuple[Numbers, Places]:
         try:
-            return read_many(data, fours, at, most)
+            return read_many(data, fours, positions, most)
         except Overlong as error:
             raise BadRecord(error.place, "a number has too many bytes") from None
 
     length, body = varint(starts)
     _must(body + length == ends, "the record's length leads elsewhere than the one before")
     # A short record is read into the next one, or the padding, and refused by what follows.
-    timestamp_delta, at = varint(body + 1, VARLONG)
-    offset_delta, at = varint(at)
-    key_length, key_at = varint(at)
-    at = key_at + np.maximum(key_length, 0)
-    _must(at < ends, "the key is longer than the record")
-    value_length, value_at = varint(at)
-    at = value_at + np.maximum(value_length, 0)
-    _must(at < ends, "the value is longer than the record")
-    header_count, headers_at = varint(at)
+    timestamp_delta, positions = varint(body + 1, VARLONG)
+    offset_delta, positions = varint(positions)
+    key_length, key_at = varint(positions)
+    positions = key_at + np.maximum(key_length, 0)
+    _must(positions < ends, "the key is longer than the record")
+    value_length, value_at = varint(positions)
+    positions = value_at + np.maximum(value_length, 0)
+    _must(positions < ends, "the value is longer than the record")
+    header_count, headers_at = varint(positions)
     _must(
         (headers_at == ends) if not header_count.any() else _room(header_count, headers_at, ends),
         "the headers do not fit the record",
@@ -132,8 +132,8 @@ def read_fields(data: Bytes, starts: Places, ends: Places) -> Fields:
     )
 
 
-def _room(count: Numbers, at: Places, ends: Places) -> Truths:
-    room = ends - at
+def _room(count: Numbers, positions: Places, ends: Places) -> Truths:
+    room = ends - positions
     return np.where(count == 0, room == 0, (count > 0) & (count.astype(np.int64) * 2 <= room))
 
 
@@ -146,20 +146,20 @@ def _bad(row: int, what: str) -> NoReturn:
     raise BadRecord(row, what)
 
 
-def gather(data: pa.Buffer, at: Places, length: Numbers) -> pa.Array:
+def gather(data: pa.Buffer, positions: Places, length: Numbers) -> pa.Array:
     """Copy slices of ``data``, in rising order and apart, into a binary column.
 
     A negative length gives a null.  Below 2 GiB of ``data``.
     """
-    rows = len(at)
+    rows = len(positions)
     null = length < 0
     if null.all():
         return pa.nulls(rows, pa.binary())
     # Every second element of a binary array whose other elements are what lies between:
     # one pass in C++, without an index per byte.
     bounds = np.empty(2 * rows, np.int32)
-    bounds[0::2] = at
-    np.add(at, np.maximum(length, 0), out=bounds[1::2], casting="same_kind")
+    bounds[0::2] = positions
+    np.add(positions, np.maximum(length, 0), out=bounds[1::2], casting="same_kind")
     slices = pa.Array.from_buffers(pa.binary(), 2 * rows - 1, [None, pa.py_buffer(bounds), data])
     every_second = np.arange(0, 2 * rows, 2, dtype=np.int32)
     return slices.take(pa.array(every_second, mask=null if null.any() else None))

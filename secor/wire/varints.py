@@ -38,14 +38,14 @@ def windows(data: Bytes) -> npt.NDArray[np.uint32]:
 
 
 def read_many(
-    data: Bytes, fours: npt.NDArray[np.uint32], at: Places, most: int
+    data: Bytes, fours: npt.NDArray[np.uint32], positions: Places, most: int
 ) -> tuple[Numbers, Places]:
     """Read one varint at each place; return the numbers and the places behind them.
 
     ``fours`` is ``windows(data)``; places are at least ``most`` bytes before the end of
     ``data``.  Raises ``Overlong``.
     """
-    word = fours[at]
+    word = fours[positions]
     stops = ~word & _STOPS
     # All bits up to the end of the last byte: four bytes take no branch.
     mask = stops ^ (stops - np.uint32(1))
@@ -56,16 +56,16 @@ def read_many(
     bits |= word >> np.uint32(3) & np.uint32(0xFE00000)
     signed = bits.view(np.int32)
     numbers = signed >> 1 ^ -(signed & 1)
-    after = at + (np.bitwise_count(mask) >> 3)
+    after = positions + (np.bitwise_count(mask) >> 3)
     if stops.all():
         return numbers, after
-    return _with_long_ones(data, at, most, np.flatnonzero(stops == 0), numbers, after)
+    return _with_long_ones(data, positions, most, np.flatnonzero(stops == 0), numbers, after)
 
 
 def _with_long_ones(
-    data: Bytes, at: Places, most: int, which: Places, numbers: Numbers, after: Places
+    data: Bytes, positions: Places, most: int, which: Places, numbers: Numbers, after: Places
 ) -> tuple[Numbers, Places]:
-    places = at[which]
+    places = positions[which]
     bits = np.zeros(len(which), np.uint64)
     lengths = np.zeros(len(which), np.int64)
     going = np.ones(len(which), np.bool_)
@@ -84,17 +84,17 @@ def _with_long_ones(
     return numbers, after
 
 
-def read_one(data: bytes, at: int, most: int = VARINT) -> tuple[int, int]:
+def read_one(data: bytes, position: int, most: int = VARINT) -> tuple[int, int]:
     """Read a varint; return the number and the place behind it.
 
     Raises ``Overlong``, and ``IndexError`` at the end of ``data``.
     """
     bits = 0
     for index in range(most):
-        byte = data[at + index]
+        byte = data[position + index]
         bits |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
-            return bits >> 1 ^ -(bits & 1), at + index + 1
+            return bits >> 1 ^ -(bits & 1), position + index + 1
     raise Overlong(0)
 
 
@@ -114,15 +114,17 @@ def varint_sizes(unsigned: npt.NDArray[np.uint64]) -> Places:
     return sizes
 
 
-def write_many(data: Bytes, at: Places, unsigned: npt.NDArray[np.uint64], sizes: Places) -> Places:
+def write_many(
+    data: Bytes, positions: Places, unsigned: npt.NDArray[np.uint64], sizes: Places
+) -> Places:
     """Write each number at its place in ``data``; return the places behind them."""
-    rest, places, left = unsigned, at, sizes
+    rest, places, left = unsigned, positions, sizes
     while True:
         last = left == 1
         data[places] = (rest & np.uint64(0x7F)).astype(np.uint8) | np.where(last, 0, 0x80).astype(
             np.uint8
         )
         if last.all():
-            return at + sizes
+            return positions + sizes
         going = ~last
         rest, places, left = rest[going] >> np.uint64(7), places[going] + 1, left[going] - 1

@@ -150,8 +150,8 @@ def _in_chunks(compress: Callable[[memoryview], bytes], data: Content) -> Sequen
     """Frame as ``BlockCompressorStream``: the size of all, then chunks with their sizes."""
     view = memoryview(data)
     parts = [_UINT.pack(len(view))]
-    for at in range(0, len(view), CHUNK):
-        chunk = compress(view[at : at + CHUNK])
+    for start in range(0, len(view), CHUNK):
+        chunk = compress(view[start : start + CHUNK])
         parts += [_UINT.pack(len(chunk)), chunk]
     return parts
 
@@ -159,30 +159,30 @@ def _in_chunks(compress: Callable[[memoryview], bytes], data: Content) -> Sequen
 def _out_of_chunks(expand: Callable[[bytes, int], bytes], data: bytes, limit: int) -> bytes:
     """Undo ``_in_chunks``; ``expand`` gets a chunk and the most bytes that it may give."""
     parts = []
-    at = 0
+    position = 0
     room = limit
-    while at < len(data):
-        size, at = _size_at(data, at)
+    while position < len(data):
+        size, position = _size_at(data, position)
         room -= size
         if room < 0:
             raise ValueError(f"it expands to more than {limit} bytes")
         while size > 0:
-            length, at = _size_at(data, at)
-            if length > len(data) - at:
+            length, position = _size_at(data, position)
+            if length > len(data) - position:
                 raise ValueError("its compressed data is cut short")
-            part = expand(data[at : at + length], size)
+            part = expand(data[position : position + length], size)
             if len(part) > size:
                 raise ValueError("a chunk is larger than its frame says")
             parts.append(part)
             size -= len(part)
-            at += length
+            position += length
     return b"".join(parts)
 
 
-def _size_at(data: bytes, at: int) -> tuple[int, int]:
-    if at + 4 > len(data):
+def _size_at(data: bytes, position: int) -> tuple[int, int]:
+    if position + 4 > len(data):
         raise ValueError("its compressed data is cut short")
-    return _UINT.unpack_from(data, at)[0], at + 4
+    return _UINT.unpack_from(data, position)[0], position + 4
 
 
 def _snappy_chunk(chunk: bytes, limit: int) -> bytes:

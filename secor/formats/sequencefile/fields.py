@@ -113,15 +113,15 @@ def assemble(fields: Sequence[IntegerField], rows: int) -> pa.Array:
     width = sum(field.width for field in narrow)
     table = np.empty((rows, width), np.uint8)
     keep: npt.NDArray[np.bool_] | None = None
-    at = 0
+    column = 0
     for field in narrow:
         # A strided view of big-endian integers: one pass, whatever the row's width.
-        np.ndarray((rows,), f">u{field.width}", table, at, (width,))[:] = field.values
+        np.ndarray((rows,), f">u{field.width}", table, column, (width,))[:] = field.values
         if not isinstance(field.kept, int):
             keep = np.ones((rows, width), np.bool_) if keep is None else keep
             for byte in range(field.width):
-                keep[:, at + byte] = field.kept >= field.width - byte
-        at += field.width
+                keep[:, column + byte] = field.kept >= field.width - byte
+        column += field.width
     offsets = np.zeros(rows + 1, np.int32)
     np.cumsum(np.broadcast_to(np.asarray(total(narrow)), (rows,)), out=offsets[1:])
     return binaries(offsets, table if keep is None else table[keep])

@@ -125,7 +125,9 @@ class SequenceFileFormat:
         """Return the format with the settings of a file.  Raises ``CorruptFile``."""
         header = header_of(file, name)
         made = cls()
-        made._layout = next(it for it in LAYOUTS.values() if it.java_class == header.key_class)
+        made._layout = next(
+            layout for layout in LAYOUTS.values() if layout.java_class == header.key_class
+        )
         made._codec = None if header.codec is None else codec_of_class(header.codec)
         return made
 

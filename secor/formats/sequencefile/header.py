@@ -62,22 +62,22 @@ def encode_vint(value: int) -> bytes:
     return bytes([0x90 - size]) + value.to_bytes(size, "big")
 
 
-def decode_vint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a non-negative vint at ``at`` and the place after it.
+def decode_vint(data: bytes, position: int) -> tuple[int, int]:
+    """Return a non-negative vint at ``position`` and the place after it.
 
     Raises ``NotEnough``, and ``ValueError`` for a negative or too long one.
     """
-    if at >= len(data):
+    if position >= len(data):
         raise NotEnough
-    first = data[at]
+    first = data[position]
     if first <= 127:
-        return first, at + 1
+        return first, position + 1
     size = 0x90 - first
     if not 1 <= size <= 4:
         raise ValueError(f"0x{first:02x} begins no length")
-    if at + 1 + size > len(data):
+    if position + 1 + size > len(data):
         raise NotEnough
-    return int.from_bytes(data[at + 1 : at + 1 + size], "big"), at + 1 + size
+    return int.from_bytes(data[position + 1 : position + 1 + size], "big"), position + 1 + size
 
 
 def decode_header(data: bytes) -> tuple[FileHeader, int]:
@@ -86,22 +86,22 @@ def decode_header(data: bytes) -> tuple[FileHeader, int]:
     Raises ``NotEnough``, and ``ValueError`` for what is no SequenceFile of version 6.
     """
     _check_magic(data)
-    key_class, at = _read_text(data, 4)
-    value_class, at = _read_text(data, at)
-    compressed, at = _read_boolean(data, at)
-    block, at = _read_boolean(data, at)
+    key_class, position = _read_text(data, 4)
+    value_class, position = _read_text(data, position)
+    compressed, position = _read_boolean(data, position)
+    block, position = _read_boolean(data, position)
     codec = None
     if compressed:
-        codec, at = _read_text(data, at)
+        codec, position = _read_text(data, position)
     elif block:
         raise ValueError("blocks without compression do not exist")
-    pairs, at = _read_int(data, at)
+    pairs, position = _read_int(data, position)
     if not 0 <= pairs <= _MOST_METADATA:
         raise ValueError(f"{pairs} pairs of metadata")
     for _ in range(2 * pairs):
-        _, at = _read_text(data, at)
-    sync, at = _take(data, at, SYNC_SIZE)
-    return FileHeader(key_class, value_class, codec, block, sync), at
+        _, position = _read_text(data, position)
+    sync, position = _take(data, position, SYNC_SIZE)
+    return FileHeader(key_class, value_class, codec, block, sync), position
 
 
 def _check_magic(data: bytes) -> None:
@@ -118,27 +118,27 @@ def _text(value: str) -> bytes:
     return encode_vint(len(raw)) + raw
 
 
-def _take(data: bytes, at: int, size: int) -> tuple[bytes, int]:
-    if at + size > len(data):
+def _take(data: bytes, position: int, size: int) -> tuple[bytes, int]:
+    if position + size > len(data):
         raise NotEnough
-    return data[at : at + size], at + size
+    return data[position : position + size], position + size
 
 
-def _read_text(data: bytes, at: int) -> tuple[str, int]:
-    size, at = decode_vint(data, at)
+def _read_text(data: bytes, position: int) -> tuple[str, int]:
+    size, position = decode_vint(data, position)
     if size > _LONGEST_NAME:
         raise ValueError(f"a name of {size} bytes")
-    raw, at = _take(data, at, size)
-    return raw.decode(), at
+    raw, position = _take(data, position, size)
+    return raw.decode(), position
 
 
-def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
-    raw, at = _take(data, at, 1)
+def _read_boolean(data: bytes, position: int) -> tuple[bool, int]:
+    raw, position = _take(data, position, 1)
     if raw not in (b"\0", b"\1"):
         raise ValueError(f"{raw!r} is no boolean")
-    return raw == b"\1", at
+    return raw == b"\1", position
 
 
-def _read_int(data: bytes, at: int) -> tuple[int, int]:
-    raw, at = _take(data, at, 4)
-    return _INT.unpack(raw)[0], at
+def _read_int(data: bytes, position: int) -> tuple[int, int]:
+    raw, position = _take(data, position, 4)
+    return _INT.unpack(raw)[0], position

@@ -126,12 +126,12 @@ def _pack_same_sizes(between: list[bytes], sizes: Longs, values: pa.Array) -> tu
     stored = np.frombuffer(data, np.uint8)[places[0] : places[-1]].reshape(rows, sum(widths))
     width = sum(map(len, between)) + sum(widths)
     table = np.empty((rows, width), np.uint8)
-    at = taken = 0
+    column = taken = 0
     for part, size in zip(between, widths, strict=True):
-        table[:, at : at + len(part)] = np.frombuffer(part[:-1] + bytes([size]), np.uint8)
-        at += len(part)
-        table[:, at : at + size] = stored[:, taken : taken + size]
-        at += size
+        table[:, column : column + len(part)] = np.frombuffer(part[:-1] + bytes([size]), np.uint8)
+        column += len(part)
+        table[:, column : column + size] = stored[:, taken : taken + size]
+        column += size
         taken += size
     offsets = np.arange(0, (rows + 1) * width, width, dtype=np.int64)
     return np.full(rows, width, np.int64), binaries(offsets.astype(np.int32), table)

@@ -43,49 +43,49 @@ def read_blocks(
     window: Window, keys: KeyReader, codec: Codec, marker: bytes, end: int | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the blocks' records, up to the first block at or after position ``end``."""
-    at = 0
+    position = 0
     while True:
-        if end is not None and window.base + at >= end:
+        if end is not None and window.base + position >= end:
             return
         try:
-            block = _block_at(window, at, marker)
+            block = _block_at(window, position, marker)
         except NotEnough:
-            window.drop(at)
-            at = 0
+            window.drop(position)
+            position = 0
             if window.grow():
                 continue
             if window.data:
                 raise window.cut_short(0, "a block") from None
             return
         except ValueError as error:
-            raise window.corrupt(at, f"a block with {error}") from error
-        yield _decode_block(window, at, block, keys, codec)
-        at = block.after
+            raise window.corrupt(position, f"a block with {error}") from error
+        yield _decode_block(window, position, block, keys, codec)
+        position = block.after
 
 
-def _block_at(window: Window, at: int, marker: bytes) -> _Block:
+def _block_at(window: Window, position: int, marker: bytes) -> _Block:
     """Take a block apart.  Raises ``NotEnough``, ``ValueError``, ``CorruptFile``."""
     data = window.data
-    if at + len(marker) > len(data):
+    if position + len(marker) > len(data):
         raise NotEnough
-    window.check_marker(at, marker)
-    count, at = decode_vint(data, at + len(marker))
+    window.check_marker(position, marker)
+    count, position = decode_vint(data, position + len(marker))
     if not 0 < count <= _MOST_RECORDS:
         raise ValueError(f"{count} records; 1 to {_MOST_RECORDS} are expected")
     buffers = []
     for _ in range(4):
-        size, at = decode_vint(data, at)
+        size, position = decode_vint(data, position)
         if size > LARGEST:
             raise ValueError(f"a buffer of {size} bytes; at most {LARGEST}")
-        if at + size > len(data):
+        if position + size > len(data):
             raise NotEnough
-        buffers.append(data[at : at + size])
-        at += size
-    return _Block(count, buffers, at)
+        buffers.append(data[position : position + size])
+        position += size
+    return _Block(count, buffers, position)
 
 
 def _decode_block(
-    window: Window, at: int, block: _Block, read_keys: KeyReader, codec: Codec
+    window: Window, position: int, block: _Block, read_keys: KeyReader, codec: Codec
 ) -> pa.RecordBatch:
     try:
         key_ends, keys = _expand(block.buffers[0], block.buffers[1], block.count, codec)
@@ -94,9 +94,9 @@ def _decode_block(
         bounds = writable_slices(values, _starts(value_ends), value_ends)
         return columns.with_values(slices(values, *bounds))
     except BadRow as error:
-        raise window.corrupt(at, f"a block whose record {error.row} has {error}") from error
+        raise window.corrupt(position, f"a block whose record {error.row} has {error}") from error
     except ValueError as error:
-        raise window.corrupt(at, f"a block that cannot be read: {error}") from error
+        raise window.corrupt(position, f"a block that cannot be read: {error}") from error
 
 
 def _starts(ends: Longs) -> Longs:
@@ -123,10 +123,10 @@ def decode_vints(data: bytes, count: int) -> Longs:
     if len(raw) == 2 * count and (raw[0::2] == 0x8F).all():
         return raw[1::2].astype(np.int64)
     values = []
-    at = 0
+    position = 0
     try:
-        while at < len(data):
-            value, at = decode_vint(data, at)
+        while position < len(data):
+            value, position = decode_vint(data, position)
             values.append(value)
     except NotEnough:
         raise ValueError("its sizes are cut short") from None
@@ -185,28 +185,28 @@ def _find_records(window: Window, marker: bytes, end: int | None) -> _Found:
     """Walk over the whole records in the window.  Raises ``CorruptFile``."""
     data, length_at = window.data, _INT.unpack_from
     starts: list[int] = []
-    at = 0
+    position = 0
     size = len(data)
-    while at + 4 <= size:
-        length = length_at(data, at)[0]
+    while position + 4 <= size:
+        length = length_at(data, position)[0]
         if length >= 0:
-            after = at + 8 + length
+            after = position + 8 + length
             if after > size:
                 if length > LARGEST:
-                    raise window.corrupt(at, f"a record of {length} bytes; at most {LARGEST}")
+                    raise window.corrupt(position, f"a record of {length} bytes; at most {LARGEST}")
                 break
-            starts.append(at)
-            at = after
+            starts.append(position)
+            position = after
         elif length != -1:
-            raise window.corrupt(at, f"a record of {length} bytes")
-        elif end is not None and window.base + at >= end:
-            return _Found(starts, at, True)
-        elif at + len(marker) > size:
+            raise window.corrupt(position, f"a record of {length} bytes")
+        elif end is not None and window.base + position >= end:
+            return _Found(starts, position, True)
+        elif position + len(marker) > size:
             break
         else:
-            window.check_marker(at, marker)
-            at += len(marker)
-    return _Found(starts, at, False)
+            window.check_marker(position, marker)
+            position += len(marker)
+    return _Found(starts, position, False)
 
 
 def _decode(
@@ -335,9 +335,9 @@ def _header(window: Window) -> tuple[FileHeader, int]:
 def _find_marker(window: Window, marker: bytes) -> bool:
     """Move to the first sync marker; False where there is none."""
     while window.grow():
-        at = window.data.find(marker)
-        if at >= 0:
-            window.drop(at)
+        position = window.data.find(marker)
+        if position >= 0:
+            window.drop(position)
             return True
         window.drop(max(0, len(window.data) - len(marker) + 1))
     return False

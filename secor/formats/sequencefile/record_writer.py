@@ -49,8 +49,8 @@ class BufferedOutput:
         return self._size
 
     def _write(self, view: memoryview) -> None:
-        for at in range(0, len(view), MOST_WRITE):
-            self._sink.write(view[at : at + MOST_WRITE])
+        for start in range(0, len(view), MOST_WRITE):
+            self._sink.write(view[start : start + MOST_WRITE])
 
 
 SYNC_INTERVAL = 100 * 1024

@@ -41,16 +41,18 @@ class Window:
         self.data = self.data[size:]
         self.base += size
 
-    def check_marker(self, at: int, marker: bytes) -> None:
+    def check_marker(self, position: int, marker: bytes) -> None:
         """Raise ``CorruptFile`` where ``data[at]`` is not the escape and the sync marker."""
-        if self.data[at : at + len(marker)] != marker:
-            raise self.corrupt(at, "a sync marker that is not the file's")
+        if self.data[position : position + len(marker)] != marker:
+            raise self.corrupt(position, "a sync marker that is not the file's")
 
-    def corrupt(self, at: int, what: str) -> CorruptFile:
+    def corrupt(self, position: int, what: str) -> CorruptFile:
         """Return the error for what is wrong at ``data[at]``."""
-        return CorruptFile(f"{self._name}: at byte {self.base + at}: {what}")
+        return CorruptFile(f"{self._name}: at byte {self.base + position}: {what}")
 
-    def cut_short(self, at: int, what: str) -> CorruptFile:
+    def cut_short(self, position: int, what: str) -> CorruptFile:
         """Return the error for a file that ends within what begins at ``data[at]``."""
         size = self.base + len(self.data)
-        return self.corrupt(at, f"the file ends at byte {size}, within {what}; it was cut short")
+        return self.corrupt(
+            position, f"the file ends at byte {size}, within {what}; it was cut short"
+        )

@@ -77,9 +77,9 @@ def columns_of(records: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
     columns = []
     for name in names:
         source, kind = COLUMNS[name]
-        at = records.schema.get_field_index(source)
-        assert at >= 0, f"the batch has no column {source} to make {name} from"
-        columns.append(records.column(at).cast(kind))
+        index = records.schema.get_field_index(source)
+        assert index >= 0, f"the batch has no column {source} to make {name} from"
+        columns.append(records.column(index).cast(kind))
     return columns
 
 

@@ -86,8 +86,8 @@ class OrcFormat:
         try:
             stripes = orc.ORCFile(file)
             names = metadata.metadata_columns_of(stripes.schema)
-            for at in range(stripes.nstripes):
-                for rows in rows_in_blocks(stripes.read_stripe(at), ROWS_READ):
+            for stripe in range(stripes.nstripes):
+                for rows in rows_in_blocks(stripes.read_stripe(stripe), ROWS_READ):
                     yield metadata.as_messages(rows, names)
         except (pa.ArrowException, OSError) as error:
             raise CorruptFile(f"{name}: is no whole ORC file: {error}") from error

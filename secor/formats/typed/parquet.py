@@ -129,7 +129,7 @@ def leaf_paths(schema: pa.Schema) -> tuple[str, ...]:
     sink = pa.BufferOutputStream()
     pq.ParquetWriter(sink, schema).close()
     columns: Any = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
-    return tuple(columns.column(at).path for at in range(len(columns.names)))
+    return tuple(columns.column(index).path for index in range(len(columns.names)))
 
 
 def read(file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:

@@ -259,11 +259,11 @@ def _build_nested(values: Sequence[Any], node: Node | None) -> pa.Array | None:
 def _lists(values: Sequence[Any], node: Node | None) -> pa.Array:
     flat = [item for value in values if value is not None for item in value]
     column, mixed = infer(flat, None if node is None else node.item)
-    ends, at = [], 0
+    ends, count = [], 0
     for value in values:
-        ends.append(None if value is None else at)
-        at += len(value or ())
-    offsets = pa.array([*ends, at], pa.int32())
+        ends.append(None if value is None else count)
+        count += len(value or ())
+    offsets = pa.array([*ends, count], pa.int32())
     return pa.ListArray.from_arrays(offsets, column, type=pa.list_(_field("item", column, mixed)))
 
 

@@ -97,9 +97,9 @@ class _FrameReader:
         named = pc.is_in(entries.field("key"), pa.array(self._headers))
         places = np.flatnonzero(named.to_numpy(zero_copy_only=False))
         rows = pc.list_parent_indices(headers).take(pa.array(places))
-        found = entries.take(pa.array(places)).to_pylist()
+        chosen = entries.take(pa.array(places)).to_pylist()
         known: dict[tuple[str, bytes], SchemaName | str] = {}
-        for row, entry in zip(rows.to_pylist(), found, strict=True):
+        for row, entry in zip(rows.to_pylist(), chosen, strict=True):
             content = entry["value"] or b""
             schema = known.get((entry["key"], content))
             if schema is None:

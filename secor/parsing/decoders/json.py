@@ -120,8 +120,8 @@ class JsonDecoder:
         raws = values.take(pa.array(rows)).to_pylist()
         if self._may_have_nulls is not None:
             search = self._may_have_nulls.search
-            found = [place for place, raw in enumerate(raws) if search(raw) is not None]
-            rows, raws = rows[found], [raws[place] for place in found]
+            suspect = [place for place, raw in enumerate(raws) if search(raw) is not None]
+            rows, raws = rows[suspect], [raws[place] for place in suspect]
         bad = json_text.check(values.take(pa.array(rows)), self._max_elements)
         objects = [None if place in bad else _decode_or_none(raw) for place, raw in enumerate(raws)]
         kept = keep_nulls(objects, self._keep_nulls_in)
@@ -200,9 +200,9 @@ def _scatter(rows: pa.StructArray, places: pa.Array, total: int) -> pa.StructArr
     """Put row i at ``places[i]`` of ``total`` rows, null elsewhere."""
     indices = np.zeros(total, dtype=np.int64)
     mask = np.ones(total, dtype=bool)
-    at = places.to_numpy()
-    indices[at] = np.arange(len(at))
-    mask[at] = False
+    targets = places.to_numpy()
+    indices[targets] = np.arange(len(targets))
+    mask[targets] = False
     return rows.take(pa.array(indices, mask=mask))
 
 

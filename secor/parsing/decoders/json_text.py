@@ -119,8 +119,8 @@ def opening_brackets(content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """
     same_bits, brackets = np.empty(BLOCK, np.uint8), np.empty(BLOCK, np.bool_)
     windows = []
-    for at in range(0, len(content), BLOCK):
-        block = content[at : at + BLOCK]
+    for start in range(0, len(content), BLOCK):
+        block = content[start : start + BLOCK]
         size = len(block)
         np.bitwise_and(block, CASE, out=same_bits[:size])
         np.equal(same_bits[:size], OPENING, out=brackets[:size])
@@ -262,7 +262,9 @@ def _has(schema: pa.Schema, kind: Any) -> bool:
 
 def _leaves(kind: pa.DataType) -> list[pa.DataType]:
     if kind.num_fields:
-        return [leaf for at in range(kind.num_fields) for leaf in _leaves(kind.field(at).type)]
+        return [
+            leaf for index in range(kind.num_fields) for leaf in _leaves(kind.field(index).type)
+        ]
     return [kind]
 
 

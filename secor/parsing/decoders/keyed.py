@@ -78,7 +78,7 @@ def _at_paths(columns: Sequence[Column], paths: Sequence[str]) -> list[Column]:
 def _taken(decoded: Decoded, places: Rows) -> Decoded:
     if len(places) == len(decoded.rows) and (np.diff(places) == 1).all():
         return decoded
-    numbers = {int(place): at for at, place in enumerate(places)}
+    numbers = {int(place): index for index, place in enumerate(places)}
     bad = {numbers[row]: why for row, why in decoded.bad.items() if row in numbers}
     return Decoded(decoded.rows.take(pa.array(places)), bad)
 
@@ -109,7 +109,7 @@ def _beside(
         rows = np.flatnonzero((pattern == has_value.T).all(axis=1))
         names = [field.name for field, _ in unlike]
         from_key = {name for name, own_value in zip(names, pattern, strict=True) if not own_value}
-        left = {name: it for name, it in own.items() if name not in from_key}
+        left = {name: own_column for name, own_column in own.items() if name not in from_key}
         from_value = set(names) - from_key
         right = [(field, column) for field, column in columns if field.name not in from_value]
         whole = Decoded(_merged(decoded.rows, left, right), bad)
@@ -159,7 +159,11 @@ def _differing(of_value: Column, of_key: Column) -> list[int]:
     left, right = (
         _texts(field, column.take(pa.array(rows))) for field, column in (of_value, of_key)
     )
-    return [row for row, one, other in zip(rows.tolist(), left, right, strict=True) if one != other]
+    return [
+        row
+        for row, one_value, other in zip(rows.tolist(), left, right, strict=True)
+        if one_value != other
+    ]
 
 
 def _texts(field: pa.Field, column: pa.Array) -> list[str | None]:

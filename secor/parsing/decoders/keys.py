@@ -87,7 +87,7 @@ class JsonKeys:
             for inner, decoded in self._decoder.decode_apart(batch, None):
                 own = rows[inner]
                 reasons = {**decoded.bad}
-                reasons |= {at: bad[row] for at, row in enumerate(own.tolist()) if row in bad}
+                reasons |= {index: bad[row] for index, row in enumerate(own.tolist()) if row in bad}
                 as_key = as_field(decoded.rows) if of_objects else _only_key(decoded.rows)
                 groups.append((own, Decoded(as_key, reasons)))
         return groups

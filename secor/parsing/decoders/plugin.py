@@ -102,7 +102,7 @@ def _plain(value: Any, levels: int) -> Any:
     if isinstance(value, Mapping):
         if not all(isinstance(name, str) for name in value):
             raise Undecodable("the plug-in gives a field whose name is no text")
-        return {str(name): _plain(it, levels - 1) for name, it in value.items()}
+        return {str(name): _plain(child, levels - 1) for name, child in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item, levels - 1) for item in value]
     for kind in (bool, int, float, str, bytes):
