@@ -1,8 +1,9 @@
-"""The format ``secor`` of Spark 4: a Python data source that gives Arrow batches."""
+"""The format ``secor`` of Spark 4: a Python data source, in batches and as a stream."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -14,14 +15,141 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from secor.archive.objects import Archive, ArchivedObject
+from secor.core.errors import CorruptFile, ObjectConflict
+from secor.core.model import OffsetRange
+from secor.spark import cursor as cursors
 from secor.spark.archive_location import open_archive
 from secor.spark.columns import check_columns, ddl
-from secor.spark.cursor import Cursor
+from secor.spark.cursor import Cursor, NewestBatch
 from secor.spark.filter_pushdown import NO_BOUNDS, FilterBounds, bounds_of
 from secor.spark.options import ReadOptions, parse_options, with_columns
-from secor.spark.planning import ReadTask, plan, tasks_of
+from secor.spark.planning import (
+    ASKED_AT_ONCE,
+    ReadTask,
+    describe,
+    filter_names,
+    listed,
+    plan,
+    tasks_of,
+)
 from secor.spark.reading import read_tasks
-from secor.spark.stream import ObjectStream
+
+
+class ObjectStream:
+    """The state of one query's planner; it can be made anew at any time from a cursor.
+
+    The last listing is kept, so that a batch costs one; where batches begin is remembered
+    by key, so that an object is asked for its metadata once.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._last: Cursor = {}
+        self._listing: list[ArchivedObject] = []
+        self._batches: dict[str, NewestBatch] = {}
+
+    def latest(self) -> Cursor:
+        """List the archive; return the cursor behind it, which never goes back.
+
+        Raises ``CorruptFile`` for metadata that cannot be read, ``Unavailable``,
+        ``AccessDenied``.
+        """
+        with open_archive(self._options) as archive:
+            objects = self._list(archive)
+            batches = self._newest_batches(archive, objects)
+        known = [archived for archived in objects if cursors.log_of(archived) in batches]
+        now = cursors.cursor_of(
+            known, batches.__getitem__, only_committed=self._options.only_committed
+        )
+        self._last = cursors.never_back(self._last, now)
+        self._listing = objects
+        return self._last
+
+    def between(self, start: Cursor, end: Cursor) -> list[ArchivedObject]:
+        """Return the objects of one batch of the stream.
+
+        Raises ``ObjectConflict`` when objects that the stream has given were replaced.
+        """
+        if end != self._last or not self._listing:
+            self._last = cursors.never_back(end, self._last)
+            with open_archive(self._options) as archive:
+                self._listing = self._list(archive)
+        objects = cursors.between(self._listing, start, end)
+        vanished = list(cursors.vanished(self._listing, start))
+        if vanished and objects:
+            self._refuse_replaced(vanished, start, objects)
+        return objects
+
+    def given(
+        self, objects: list[ArchivedObject], start: Cursor, end: Cursor
+    ) -> dict[str, OffsetRange]:
+        """Return, by key, which offsets of the rewritten ones of ``objects`` are in the batch."""
+        return {
+            archived.key: offsets
+            for archived in objects
+            if archived.name.end is not None
+            and (offsets := cursors.given(archived, start, end)) is not None
+            and offsets != OffsetRange(archived.name.start_offset, archived.name.end)
+        }
+
+    def _list(self, archive: Archive) -> list[ArchivedObject]:
+        return filter_names(listed(archive, self._options.selection), self._options.selection)
+
+    def _newest_batches(
+        self, archive: Archive, objects: list[ArchivedObject]
+    ) -> dict[tuple[str, str], NewestBatch]:
+        """Return the newest batch of each log; leave out logs that just vanished."""
+        last = cursors.newest(objects)
+        unknown = [archived for archived in last if archived.key not in self._batches]
+        with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="head") as pool:
+            answers = list(pool.map(lambda archived: describe(archive, archived), unknown))
+        known = {
+            archived.key: self._batches[archived.key]
+            for archived in last
+            if archived.key in self._batches
+        }
+        for archived in answers:
+            if archived is not None:
+                known[archived.key] = _batch_of(archived)
+        self._batches = known
+        return {
+            cursors.log_of(archived): known[archived.key]
+            for archived in last
+            if archived.key in known
+        }
+
+    def _refuse_replaced(
+        self, vanished: list[tuple[str, str, str]], start: Cursor, objects: list[ArchivedObject]
+    ) -> None:
+        """A try that was never committed is deleted when its batch is stored in another way."""
+        logs = {(topic, log): key for topic, log, key in vanished}
+        suspects = [
+            archived
+            for archived in objects
+            if cursors.log_of(archived) in logs and archived.name.end is None
+        ]
+        with open_archive(self._options) as archive:
+            for archived in suspects:
+                topic, log = cursors.log_of(archived)
+                described_now = describe(archive, archived)
+                if (
+                    described_now is not None
+                    and _batch_of(described_now).start == start[topic][log]["settled"]
+                ):
+                    raise ObjectConflict(
+                        f"{logs[topic, log]} was given to this stream and is replaced by"
+                        f" {archived.key}: its batch was begun again under another configuration."
+                        " Remove its messages from the output and begin with a new checkpoint;"
+                        " onlyCommitted=true waits for batches that cannot change"
+                    )
+
+
+def _batch_of(archived: ArchivedObject) -> NewestBatch:
+    if archived.fault is not None:
+        raise CorruptFile(archived.fault)
+    end = archived.info.batch.end if archived.info else None
+    return NewestBatch(archived.batch_start, end)
 
 
 class SecorDataSource(DataSource):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from secor.archive.kept_topics import KeptTopic
 from secor.config.restore import RestoreConfig
 from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
-from secor.core.model import TopicPartition
+from secor.core.model import Chunk, TopicPartition
 from secor.restore.control import JobControl
 from secor.restore.model import JobSpec, SourcePartition
 from secor.restore.offsets import StoredOffset, check_partitions, offsets_topic, partition_of
@@ -26,7 +27,6 @@ from secor.restore.writer.model import WriterLimits
 from secor.restore.writer.writer import TransactionalWriter
 from secor.wiring.clients import brokers_options, reach_store
 from secor.wiring.first_contact import kafka_server, told_while_slow
-from secor.wiring.restore_log import LockedLog
 from secor.wiring.restore_sources import (
     described_topics,
     kept_topic,
@@ -36,6 +36,64 @@ from secor.wiring.restore_sources import (
     spec_of,
     wanted_topics,
 )
+
+
+class LockedLog:
+    """A ``TargetLog`` for any number of threads over one reader, which is for one."""
+
+    def __init__(self, reader: KafkaReader) -> None:
+        self._reader = reader
+        self._lock = threading.Lock()
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        """Return the topic's partitions."""
+        with self._lock:
+            return self._reader.partitions(topic)
+
+    def cluster_id(self) -> str:
+        """Return the cluster's id."""
+        with self._lock:
+            return self._reader.cluster_id()
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str | None]:
+        """Return the ids of topics by name; None where the brokers have no ids."""
+        if not topics:
+            return {}
+        with self._lock:
+            return self._reader.group_topic_ids(topics, None, None)
+
+    def offset_at(self, topic_partition: TopicPartition, timestamp: int) -> int | None:
+        """Return the first offset of a time in milliseconds or later; None where there is none."""
+        with self._lock:
+            return self._reader.offset_at(topic_partition, timestamp)
+
+    def end(self, topic_partition: TopicPartition, *, committed: bool) -> int:
+        """Return where the log ends."""
+        with self._lock:
+            return self._reader.end(topic_partition, committed=committed)
+
+    def start(self, topic_partition: TopicPartition) -> int:
+        """Return where the log begins."""
+        with self._lock:
+            return self._reader.log_range(topic_partition).start
+
+    def know_leaders(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Ask for the leaders of many partitions at once, about to be asked about one by one.
+
+        Otherwise each topic waits half a second for metadata of its own.
+        """
+        wanted = list(topic_partitions)
+        if wanted:
+            with self._lock:
+                self._reader.ends(wanted)
+
+    def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
+        """Give committed messages, from the log's start if ``start`` is below it."""
+        with self._lock:
+            begin = max(start, self._reader.log_range(topic_partition).start)
+            if begin < end:
+                yield from self._reader.read(topic_partition, begin, end)
+
 
 CONNECTIONS = 64
 """To the store, kept open: every source partition is read by a thread of its own."""

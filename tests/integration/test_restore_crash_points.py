@@ -29,7 +29,7 @@ from secor.restore.routing import Routing
 from secor.restore.writer.model import WriterLimits
 from secor.restore.writer.writer import TransactionalWriter
 from secor.sandbox import Sandbox
-from secor.wiring.restore_log import LockedLog
+from secor.wiring.restore import LockedLog
 from tests.simulation.restore_world import (
     SPEC,
     Crash,

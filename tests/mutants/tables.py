@@ -653,7 +653,7 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "decimals in Avro are computed with 28 digits",
-        "secor/tables/staging/files/avro_rows.py",
+        "secor/tables/staging/files/avro.py",
         "_unscaled(value).to_bytes",
         "int(value.scaleb(kind.scale)).to_bytes",
         ("tests/unit/formats/test_digits.py", *FOUND_BY_SPARK),

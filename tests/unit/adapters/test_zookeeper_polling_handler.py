@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from secor.adapters.zookeeper.polling_handler import PollingHandler
+from secor.adapters.zookeeper.options import PollingHandler
 
 
 def test_what_is_ready_is_told_also_at_the_end_of_a_connection() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from secor.adapters.zookeeper.polling_handler import PollingHandler
+from secor.adapters.zookeeper.options import PollingHandler
 from secor.adapters.zookeeper.sockets import BufferedSocket, WakeUps
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from secor.core.model import SCHEMA
 from secor.formats import make_format
-from secor.formats.sequencefile import block_writer, format, framing, record_writer
+from secor.formats.sequencefile import format, framing, record_writer
 
 EDGES = (0, 1, 15, 16, 31, 32, 127, 128, 255, 256, 65_535, 65_536, 70_000)
 """Sizes where MessagePack and Hadoop begin to take another byte."""
@@ -78,7 +78,7 @@ def test_the_bytes_are_those_of_numpy(
     codec: str, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_writer, "SYNC_INTERVAL", 3000)
-    monkeypatch.setattr(block_writer, "BLOCK_SIZE", 20_000)
+    monkeypatch.setattr(format, "BLOCK_SIZE", 20_000)
     monkeypatch.setattr(format, "_PENDING", 1)
     chance = random.Random(13)
     for seed in range(60):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from secor.core.errors import ConfigurationError, RecordRefused
 from secor.core.model import SCHEMA
-from secor.formats.sequencefile import SequenceFileFormat, block_writer, record_writer
+from secor.formats.sequencefile import SequenceFileFormat, format, record_writer
 from tests.unit.formats.sequencefile_messages import (
     CODECS,
     KEYS,
@@ -123,7 +123,7 @@ def test_the_sink_gets_large_pieces_and_memory_is_told_and_bounded(
         most = max(most, making.buffered())
         whole += rows.slice(at, at_once).nbytes
         assert making.buffered() + sum(sink.sizes) >= 0.9 * whole
-    assert most < block_writer.BLOCK_SIZE + (2 << 20)
+    assert most < format.BLOCK_SIZE + (2 << 20)
     making.close()
     assert making.buffered() == 0
     assert sum(sink.sizes) == len(write(form, rows))

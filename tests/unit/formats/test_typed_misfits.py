@@ -18,7 +18,7 @@ from secor.arrow.nested_arrays import children, rebuild
 from secor.arrow.scalar_casts import TypeRules
 from secor.arrow.to_python import plain, write_out
 from secor.core.variant_json import is_mixed
-from secor.schema.extra_fields import find_undeclared
+from secor.schema.columns import find_undeclared
 from secor.schema.fitting import MisfitError, fit_field
 from secor.schema.schema import RowSchema
 from tests.unit.formats.typed_rows import decoded, wild_messages

@@ -22,7 +22,7 @@ from secor.spark.columns import COLUMNS, as_timestamps
 from secor.spark.options import Selection, parse_options
 from secor.spark.planning import listed, plan
 from secor.spark.reading import gathered, read_tasks
-from secor.spark.stream import ObjectStream
+from secor.spark.source import ObjectStream
 from tests.fakes.archive import Shelf, messages
 
 ORDERS = TopicPartition("orders", 1)

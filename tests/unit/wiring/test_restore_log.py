@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from secor.core.model import TopicPartition
-from secor.wiring.restore_log import LockedLog
+from secor.wiring.restore import LockedLog
 
 MANY = [TopicPartition(f"t{number}", 0) for number in range(400)]
 
