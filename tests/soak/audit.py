@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from tests.faults.proxy import FaultProxy
 
 _CHECKSUM = "x-amz-checksum-crc32c"
+_OBJECT = re.compile(
+    r"(?P<log>.*/[0-9]+_[0-9]+_)(?P<start>[0-9]{20})(\.rewrite-(?P<n>[0-9]+)-to-(?P<end>[0-9]+))?\..*"
+)
+"""The name of an object: a rewritten one tells how often, and where its range ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,10 @@ class Audit:
         self.upgraded = False
         """Whoever finds an intent of other settings deletes what is put of it, and puts its own."""
         self.superseded = 0
+        self.rewritten = False
+        """Objects may be deleted when another is there that takes their place."""
+        self.replaced = 0
+        self._replacing: dict[str, list[tuple[int, int, int]]] = {}
 
     def answered(
         self, method: str, target: str, headers: Mapping[str, str], status: int, body: bytes
@@ -82,16 +91,35 @@ class Audit:
         with self._lock:
             if self._may_be_deleted(key):
                 self._deleted.add(key)
+            elif self.rewritten and self._is_replaced(key):
+                self.replaced += key not in self._deleted
+                self._deleted.add(key)
             elif self.upgraded:
                 self.superseded += self.puts.pop(key, None) is not None
             else:
                 self._violated(f"{key} was deleted")
+
+    def _is_replaced(self, key: str) -> bool:
+        """Tell whether what was put later has the range of an object in it."""
+        match = _OBJECT.fullmatch(key)
+        return match is not None and any(
+            start <= int(match["start"]) < end and number > int(match["n"] or 0)
+            for start, end, number in self._replacing.get(match["log"], ())
+        )
 
     def _put(self, put: Put) -> None:
         if not put.conditional:
             self._violated(f"{put.key} was put without If-None-Match")
         with self._lock:
             earlier = self.puts.setdefault(put.key, put)
+            match = _OBJECT.fullmatch(put.key)
+            if match is not None and match["end"]:
+                numbers = int(match["start"]), int(match["end"]), int(match["n"])
+                self._replacing.setdefault(match["log"], []).append(numbers)
+            # A put may take effect late, when its object has been replaced.
+            if put.key in self._deleted and self._is_replaced(put.key):
+                same = put.crc32c is not None and put.crc32c == earlier.crc32c
+                earlier = put if same else earlier
         # To be asked once more to complete the very same upload is no second put.
         if earlier is not put and (put.upload is None or put.upload != earlier.upload):
             self._violated(f"{put.key} was put twice: {earlier} and {put}")

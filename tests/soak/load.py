@@ -127,6 +127,12 @@ class Load:
         rng = random.Random(f"{self._seed}-{topic.name}-{len(self.writers)}")
         self.writers.append(Writer(self._kafka, topic, rng, self._value))
 
+    def numbered(self, topic: str) -> int:
+        """Return how many keys have been written to a topic, at most; at least 1."""
+        return (
+            max([one.numbered for one in self.writers if one.topic.name == topic], default=0) or 1
+        )
+
     @property
     def written(self) -> int:
         """Messages that the broker took; some of them in transactions that were aborted."""
@@ -151,6 +157,11 @@ class Writer:
         self._producer: Any = None
         self._step = time.monotonic()
         self.thread.start()
+
+    @property
+    def numbered(self) -> int:
+        """The number of the next message."""
+        return self._number
 
     def hangs(self, seconds: float) -> bool:
         """Tell whether it has made no step for so long though it should."""

@@ -19,6 +19,7 @@ from tests.integration.daemons import run_secor
 from tests.soak.audit import AuditingProxy
 from tests.soak.fleet import Fleet
 from tests.soak.load import COMPACTED_TOPIC
+from tests.soak.rewrites import Rewrites
 from tests.soak.story import Story
 from tests.soak.table_mischief import Deed, TableMischief
 
@@ -60,6 +61,7 @@ class Stage:
     pause: float = PAUSE
     job: Path | None = None
     tables: TableMischief | None = None
+    rewrites: Rewrites | None = None
 
 
 class Mischief:
@@ -149,11 +151,12 @@ class Mischief:
                 del kinds[puts]
             kinds["fenced by a person"] = (2, self._fence)
             kinds["paused by a person"] = (1, self._pause)
-        if self._stage.tables is not None:
-            kinds |= {
-                name: (weight, partial(_act_of, make))
-                for name, (weight, make) in self._stage.tables.kinds().items()
-            }
+        for more in (self._stage.tables, self._stage.rewrites):
+            if more is not None:
+                kinds |= {
+                    name: (weight, partial(_act_of, make))
+                    for name, (weight, make) in more.kinds().items()
+                }
         return kinds
 
     def _slot(self) -> int:

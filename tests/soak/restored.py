@@ -110,6 +110,11 @@ def _brief(row: Row) -> str:
 
 def committed(kafka: str, topic: str, partition: int) -> Iterator[Row]:
     """Give what a read-committed consumer sees, from the beginning to the end."""
+    return (row for _, row in committed_with_offsets(kafka, topic, partition))
+
+
+def committed_with_offsets(kafka: str, topic: str, partition: int) -> Iterator[tuple[int, Row]]:
+    """Give what a read-committed consumer sees, each with its offset."""
     consumer = Consumer(
         {
             "bootstrap.servers": kafka,
@@ -127,7 +132,7 @@ def committed(kafka: str, topic: str, partition: int) -> Iterator[Row]:
             assert message is not None, f"{topic}/{partition}: nothing came for {_PATIENCE:.0f} s"
             fault = message.error()
             if fault is None:
-                yield _row(message)
+                yield message.offset(), _row(message)
             elif fault.code() == KafkaError._PARTITION_EOF:
                 return
             else:

@@ -21,6 +21,7 @@ from tests.soak.fleet import events
 from tests.soak.load import LATE, TOPICS
 from tests.soak.mischief import PAUSE, Mischief, Stage
 from tests.soak.parsed import Placement
+from tests.soak.rewrites import Rewrites
 from tests.soak.story import Happening, Story
 from tests.soak.summary import Figures
 from tests.soak.table_mischief import TableMischief
@@ -73,6 +74,9 @@ def soak(
             if world.tables is not None:
                 kafka = world.sandbox.kafka if control == "kafka" else None
                 table_mischief = TableMischief(world.tables, kafka, seed)
+            rewrites = None
+            if world.rewritten is not None:
+                rewrites = Rewrites(world.rewritten, watch, world.load, story, seed)
             stage = Stage(
                 world.sandbox.servers,
                 world.proxy,
@@ -80,6 +84,7 @@ def soak(
                 world.disk,
                 pause=PAUSE if table_mischief is None else 2 * PAUSE,  # more can go wrong there
                 tables=table_mischief,
+                rewrites=rewrites,
             )
             longest = min(120.0, max(15.0, minutes * 8))
             _trouble(world, watch, Mischief(stage, story, seed, longest), story, minutes * 60)
@@ -90,7 +95,10 @@ def soak(
             recovered = _rest(world, watch, story, ceased)
             if world.tables is not None:
                 _wait_for_tables(world, story)
+            rewritten = None if rewrites is None else rewrites.finish()
             verified = _verify(world, story, look_up)
+            if rewritten is not None:
+                verified += "\nrewritten: " + rewritten
             if world.changed is not None:
                 verified += "\n" + world.changed.finish()
             placed = None if group == "backup" else _placed(world, story)

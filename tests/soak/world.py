@@ -16,6 +16,7 @@ from tests.soak.audit import Audit, AuditingProxy
 from tests.soak.fleet import Fleet
 from tests.soak.load import LATE, PATTERN, TOPICS, Load, Value, plain_value
 from tests.soak.mischief import SESSION
+from tests.soak.rewrites import SECRET, Files
 from tests.soak.row_changes import PREFIX as ROWS
 from tests.soak.row_changes import TOPIC, ChangedRows, is_of_changed_rows
 from tests.soak.story import Story
@@ -63,7 +64,9 @@ format = "json"
 {topics}
 """
 
-_BACKUP_TOPICS = """
+_BACKUP_TOPICS = f"""
+[erase]
+secret = "{SECRET}"
 [[topics]]
 match = "soak-lines"
 output.format = "text"
@@ -94,6 +97,7 @@ class World:
     load: Load
     tables: tables.Tables | None
     changed: ChangedRows | None
+    rewritten: Files | None
 
 
 @contextmanager
@@ -150,6 +154,12 @@ def built(
                 }
                 changed = ChangedRows(opened, folder, sandbox, texts, catalog.values, story, seed)
         config.write_text(text)
+        rewritten = None
+        if group == "backup" and older is None:  # which may not know what compaction makes
+            direct = folder / "direct.toml"
+            direct.write_text(text.replace(proxy.url, sandbox.s3.endpoint_url))
+            rewritten = Files(config, direct, folder / "rewrites", sandbox.kafka)
+            audit.rewritten = True
         load = Load(sandbox.kafka, seed, value)
         opened.callback(load.end)
         for topic in TOPICS:
@@ -160,7 +170,9 @@ def built(
         opened.callback(fleet.kill)
         for slot in range(fleet.size):
             fleet.fill(slot)
-        yield World(sandbox, config, audit, proxy, disk, local, fleet, load, catalog, changed)
+        yield World(
+            sandbox, config, audit, proxy, disk, local, fleet, load, catalog, changed, rewritten
+        )
 
 
 def _is_of_the_catalog(key: str) -> bool:
