@@ -12,16 +12,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from crc32c import crc32c
 
-from secor.core.model import Chunk, TopicPartition
+from secor.core.model import SCHEMA, Chunk, TopicPartition
 from secor.formats import make_format
 from tests.fakes.format import chunk_of
 from tests.soak.audit import Audit, checksum
 from tests.soak.changed_tables import KeyTwice, by_key, newest_files
+from tests.soak.erased import Comparison, Erasing
 from tests.soak.fleet import events
 from tests.soak.parsed import QUARANTINE, Placement, place, value
+from tests.soak.restored import Row
 from tests.soak.story import Happening
 from tests.soak.tables import TableContents, tables_of
 from tests.soak.watch import Held, Sample, growth, recovery, went_back
@@ -101,6 +104,82 @@ def test_an_object_that_changed_vanished_or_came_by_itself_is_seen() -> None:
     assert any(text.startswith("changed has CRC32C") for text in watched.found)
     assert "foreign is there and was never put" in watched.found
     assert not any(text.startswith("same has") for text in watched.found)
+
+
+OLD, NEXT = (f"t/offset=0/1_0_{start:020d}.seq" for start in (0, 10))
+JOINED = "t/offset=0/1_0_00000000000000000000.rewrite-1-to-10.seq"
+
+
+def test_an_object_is_deleted_only_when_another_has_its_range() -> None:
+    watched = Watched()
+    watched.audit.rewritten = True
+    for key in (OLD, NEXT):
+        watched.ask("PUT", key)
+    watched.ask("DELETE", OLD, status=204)
+    assert watched.found == [f"{OLD} was deleted"]
+    watched.found.clear()
+    watched.ask("PUT", JOINED)
+    watched.ask("DELETE", OLD, status=204)
+    assert watched.found == []
+    assert watched.audit.replaced == 1
+    for key in (NEXT, JOINED):
+        watched.ask("DELETE", key, status=204)
+    assert watched.found == [f"{NEXT} was deleted", f"{JOINED} was deleted"]
+
+
+def test_a_late_put_of_a_replaced_object_has_to_be_the_same_and_to_go_again() -> None:
+    watched = Watched()
+    watched.audit.rewritten = True
+    for method, key in (("PUT", OLD), ("PUT", JOINED), ("DELETE", OLD), ("PUT", OLD)):
+        watched.ask(method, key)
+    assert watched.found == []
+    watched.audit.compare([(OLD, crc32c(b"x")), (JOINED, crc32c(b"x"))])
+    assert watched.found == [f"{OLD} was deleted and is there again"]
+    watched.ask("PUT", OLD, data=b"changed")
+    assert "was put twice" in watched.found[-1]
+
+
+def rows_of(*offsets: int) -> list[tuple[int, Row]]:
+    return [(offset, (7, b"key-%d" % (offset % 3), b"value", ())) for offset in offsets]
+
+
+def batch_of(rows: Sequence[tuple[int, Row]]) -> pa.RecordBatch:
+    columns = [
+        {"offset": offset, "timestamp": time, "key": key, "value": value, "headers": []}
+        for offset, (time, key, value, _) in rows
+    ]
+    return pa.RecordBatch.from_pylist(columns, schema=SCHEMA)
+
+
+def compared(erasing: Erasing, stored: Sequence[tuple[int, Row]]) -> list[str]:
+    found: list[str] = []
+    comparison = Comparison([erasing], found.append)
+    comparison.stored(TP, "k", [batch_of(stored)])
+    comparison.logged(TP, rows_of(0, 1, 2, 3, 4, 5), whole=True)
+    return found
+
+
+def test_a_message_that_is_lost_changed_or_back_from_the_dead_is_seen() -> None:
+    erasing = Erasing(TP.topic, frozenset({b"key-0"}), False, {TP: 3}, most={TP: 5})
+    assert compared(erasing, rows_of(1, 2, 4, 5)) == []
+    assert compared(erasing, rows_of(1, 2, 3, 4, 5)) == []  # perhaps committed in time
+    assert compared(erasing, rows_of(0, 1, 2, 4, 5)) == [f"{TP} offset 0 was erased and is in k"]
+    assert compared(erasing, rows_of(1, 2, 5)) == [f"{TP} offset 4 is lost"]
+    assert compared(erasing, rows_of(1, 2, 4, 5, 6)) == [
+        f"{TP} offset 6 is in k and not in the log"
+    ]
+    changed = [(2, (7, b"key-2", b"other", ())), *rows_of(1, 4, 5)]
+    assert ["offset 2 is changed" in text for text in compared(erasing, changed)] == [True]
+    assert "is in k and in k" in compared(erasing, rows_of(1, 1, 2, 4, 5))[0]
+
+
+def test_a_tombstone_of_an_erased_message_is_none_of_another() -> None:
+    erasing = Erasing(TP.topic, frozenset({b"key-0"}), True, {TP: 3}, most={TP: 3})
+    emptied = [(0, (7, b"key-0", None, ()))]
+    assert compared(erasing, [*emptied, *rows_of(1, 2, 3, 4, 5)]) == []
+    assert compared(erasing, rows_of(1, 2, 3, 4, 5)) == [f"{TP} offset 0 is lost"]
+    late = [*emptied, *rows_of(1, 2), (3, (7, b"key-0", None, ())), *rows_of(4, 5)]
+    assert ["offset 3 is changed" in text for text in compared(erasing, late)] == [True]
 
 
 def test_a_checksum_header_is_big_endian() -> None:
