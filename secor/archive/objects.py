@@ -381,16 +381,19 @@ def _superseded(objects: Sequence[ArchivedObject]) -> set[str]:
 
 
 @contextmanager
-def reading_ahead(archive: Archive, sizes: Mapping[str, int]) -> Iterator[Archive]:
+def reading_ahead(
+    archive: Archive, sizes: Mapping[str, int], seen: Callable[[str, bytes], None] | None = None
+) -> Iterator[Archive]:
     """Give the archive with a store that fetches small objects before they are opened.
 
     ``sizes``, in bytes, by key in the order in which the objects will be opened, more or less.
+    ``seen`` is called, in any thread, with what was fetched.
     A server's answer takes its time, so one small object after the other is mostly waiting.
     """
     small = [key for key, size in sizes.items() if size <= MOST_FETCHED]
     pool = ThreadPoolExecutor(FETCHED_AHEAD, thread_name_prefix="ahead")
     try:
-        yield replace(archive, store=_ReadAhead(archive.store, small, pool))
+        yield replace(archive, store=_ReadAhead(archive.store, small, pool, seen))
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -398,8 +401,15 @@ def reading_ahead(archive: Archive, sizes: Mapping[str, int]) -> Iterator[Archiv
 class _ReadAhead:
     """A store whose ``open`` fetches the objects that come next; for one thread."""
 
-    def __init__(self, store: ObjectStore, keys: Iterable[str], pool: ThreadPoolExecutor) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        keys: Iterable[str],
+        pool: ThreadPoolExecutor,
+        seen: Callable[[str, bytes], None] | None,
+    ) -> None:
         self._store = store
+        self._seen = seen
         self._following = dict(pairwise(keys))
         self._pool = pool
         self._fetched: dict[str, Future[bytes]] = {}
@@ -419,7 +429,10 @@ class _ReadAhead:
 
     def _whole(self, key: str) -> bytes:
         with self._store.open(key) as file:
-            return file.read()
+            data = file.read()
+        if self._seen is not None:
+            self._seen(key, data)
+        return data
 
     def head(self, key: str) -> StoredObject:
         return self._store.head(key)

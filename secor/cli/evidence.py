@@ -65,6 +65,11 @@ def command() -> None:
     is_flag=True,
     help="Objects that are gone below the agreed beginning of the archive are no finding.",
 )
+@click.option(
+    "--allow-rewritten",
+    is_flag=True,
+    help="Objects that were rewritten are no finding, if all that took their place is as recorded.",
+)
 @click.option("--restart", is_flag=True, help="Do not go on with an interrupted check.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check_command(
@@ -73,6 +78,7 @@ def check_command(
     config: Path | None,
     directory: Path | None,
     allow_expired: bool,
+    allow_rewritten: bool,
     restart: bool,
     as_json: bool,
 ) -> int:
@@ -105,6 +111,7 @@ def check_command(
     journal.finish()
     _print(check, findings, signed, as_json=as_json)
     allowed = {Change.EXPIRED} if allow_expired else set()
+    allowed |= {Change.REWRITTEN} if allow_rewritten else set()
     return Exit.OK if all(finding.change in allowed for finding in findings) else Exit.DIFFERENT
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from secor.archive.beginning import Beginnings, read_beginnings
+from secor.archive.evidence.chain import Chain, read_chain
 from secor.archive.evidence.collecting import Digest, Progress, digests_of
 from secor.archive.evidence.record import Evidence, ObjectRecord, PartitionRecord
 from secor.core.errors import CorruptFile, NotFound
@@ -30,6 +31,8 @@ class Change(StrEnum):
     MISSING = "missing"
     EXPIRED = "expired"
     """Gone, and below the agreed beginning of the archive."""
+    REWRITTEN = "rewritten"
+    """Gone, and all objects that took its place are there as the rewrite recorded them."""
     ADDED = "added"
     """Not in the evidence, though its name says that it begins below the end of the range."""
 
@@ -107,17 +110,21 @@ class Check:
         for topic, directories in self.evidence.directories.items():
             partitions = [owner for owner in self.evidence.partitions if owner.topic == topic]
             beginnings = read_beginnings(self.store, directories[0])
+            chain = read_chain(self.store, directories[0])
             listed = {
                 stored.key: (directory, stored)
                 for directory in directories
                 for stored in self.store.list(directory + "/")
             }
             for partition in partitions:
+                records = {record.key: record for record in partition.objects}
                 for finding in self._compared(
                     partition, {key: it[1] for key, it in listed.items()}
                 ):
-                    yield _explained(finding, beginnings, directories)
-            yield from self._added(topic, partitions, listed)
+                    explained = _explained(finding, beginnings, directories)
+                    yield _carried_on(explained, records, chain)
+            rest = {key: it for key, it in listed.items() if key not in chain.reached}
+            yield from self._added(topic, partitions, rest)
 
     def _compared(
         self, partition: PartitionRecord, listed: Mapping[str, StoredObject]
@@ -190,6 +197,25 @@ def _explained(finding: Finding, beginnings: Beginnings, directories: Iterable[s
     begins = beginnings.of(name.partition, name.generation)
     text = f"the archive begins at offset {begins}, as was agreed"
     return replace(finding, change=Change.EXPIRED, text=text)
+
+
+def _carried_on(finding: Finding, records: Mapping[str, ObjectRecord], chain: Chain) -> Finding:
+    """Say of a missing object by what it was rewritten, where the archive has a record of that."""
+    if finding.change is not Change.MISSING:
+        return finding
+    record = records[finding.key]
+    link = chain.explained(record)
+    if link is None:
+        return finding
+    fault = chain.broken(record)
+    if fault is not None:
+        return replace(finding, text=f"by {link}; {fault}")
+    return replace(
+        finding,
+        change=Change.REWRITTEN,
+        text=f"by {link}, offsets [{link.start}, {link.end}), root {link.old_root} to"
+        f" {link.new_root}; the objects in its place are as that recorded them",
+    )
 
 
 def _is_of(metadata: Mapping[str, str], record: ObjectRecord) -> bool:

@@ -17,12 +17,12 @@ from secor.archive.evidence.record import (
     PartitionRecord,
     tree_of_objects,
 )
-from secor.archive.objects import ArchivedObject
 from secor.archive.verify.compare import offsets_of
 from secor.archive.verify.inventory import Cause, Holes, Inventory
 from secor.archive.verify.report import PartitionReport
 from secor.core.errors import NotFound, RestartPartition
 from secor.core.model import Chunk, OffsetRange, TopicPartition, next_offset
+from secor.core.object_info import ObjectInfo
 from secor.core.ports import ObjectStore
 from secor.core.text import iso_time
 
@@ -47,6 +47,11 @@ class Digest:
     size: int
     sha256: str
     crc32c: str
+
+
+def digest_of_bytes(data: bytes) -> Digest:
+    """Return the hashes of an object's bytes."""
+    return Digest(len(data), hashlib.sha256(data).hexdigest(), f"{crc32c(data):08x}")
 
 
 def digest_of(store: ObjectStore, key: str, progress: Progress) -> Digest | None:
@@ -98,7 +103,7 @@ def partition_record(
     for key, digest in digests_of(store, sorted(by_key), progress):
         if digest is None:
             raise NotFound(f"{key}: was deleted while it was verified: verify again")
-        objects.append(_object_record(by_key[key], digest))
+        objects.append(object_record(key, digest, by_key[key].info))
     infos = [archived.info for archived in inventory.objects if archived.info]
     verified = report.as_json()
     return PartitionRecord(
@@ -123,10 +128,10 @@ def partition_record(
     )
 
 
-def _object_record(archived: ArchivedObject, digest: Digest) -> ObjectRecord:
-    info = archived.info
+def object_record(key: str, digest: Digest, info: ObjectInfo | None) -> ObjectRecord:
+    """Return what evidence has of an object."""
     return ObjectRecord(
-        archived.key,
+        key,
         info.batch.start if info else None,
         info.batch.end if info else None,
         info.records if info else None,

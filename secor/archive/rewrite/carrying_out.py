@@ -9,8 +9,7 @@ plan never rests on what an earlier plan was still changing.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -28,8 +27,17 @@ from secor.archive.erasures import (
     list_key,
     read_erasures,
 )
-from secor.archive.objects import Archive, ArchivedObject, reading_ahead, visible
-from secor.archive.rewrite.planning import ERASING_VERSION, VERSION, NewObject, Plan, Range
+from secor.archive.evidence.chain import COMPACT, ERASE, Rewriting, link_key, put_link
+from secor.archive.evidence.collecting import Digest, digest_of_bytes
+from secor.archive.objects import Archive, ArchivedObject, reading_ahead
+from secor.archive.rewrite.planning import (
+    ERASING_VERSION,
+    VERSION,
+    NewObject,
+    Plan,
+    Range,
+    superseded,
+)
 from secor.batch.local_file import LocalFile
 from secor.batch.workspace import Workspace
 from secor.core.errors import (
@@ -39,7 +47,7 @@ from secor.core.errors import (
     NotFound,
     ObjectConflict,
 )
-from secor.core.naming import ObjectName, rewrites_root
+from secor.core.naming import rewrites_root
 from secor.core.object_info import ObjectInfo
 from secor.core.small_objects import put_bytes, read_bytes, without_sha256
 from secor.formats.joining import Inputs, differ, join, write_changed
@@ -197,7 +205,8 @@ class Rewriter:
 
     def _rewrite(self, number: int, part: Range, erasures: Erasures) -> None:
         new_objects = [new for new in part.objects if not self._is_there(new)]
-        self._put_all(number, new_objects, erasures)
+        read: dict[str, Digest] = {}
+        self._put_all(number, new_objects, erasures, read)
         # From the last put on, readers read the new objects.  The old ones go only after a look at
         # what the store has of all of them: also of those that another run has put.
         missing = [new.key for new in part.objects if not self._is_there(new)]
@@ -205,8 +214,19 @@ class Rewriter:
             self._take_back(part)
         if missing:
             raise ObjectConflict(f"{missing[0]}: was put, and is gone; nothing was deleted")
+        self._carry_evidence_on(number, part, erasures, read)
         for key in part.inputs:
             self.archive.store.delete(key)
+
+    def _carry_evidence_on(
+        self, number: int, part: Range, erasures: Erasures, read: Mapping[str, Digest]
+    ) -> None:
+        erasure = erasures.newest or None
+        why = COMPACT if erasure is None else ERASE
+        rewriting = Rewriting(self.topic, part.partition, part.start, part.end, why, erasure)
+        key = link_key(self.archive.root(self.topic), number, part.partition, part.start)
+        new = [new.key for new in part.objects]
+        put_link(self.archive.store, key, rewriting, part.inputs, new, read)
 
     def _take_back(self, part: Range) -> None:
         """Delete what was put of a range that others have written, and perhaps written again.
@@ -222,14 +242,23 @@ class Rewriter:
                 self.archive.store.delete(new.key)
         raise _Faster
 
-    def _put_all(self, number: int, objects: Sequence[NewObject], erasures: Erasures) -> None:
-        """Make all objects of a range, and then put them: where one cannot be, none is."""
+    def _put_all(
+        self,
+        number: int,
+        objects: Sequence[NewObject],
+        erasures: Erasures,
+        read: dict[str, Digest],
+    ) -> None:
+        """Make all objects of a range, and then put them: where one cannot be, none is.
+
+        Hashes of inputs that were fetched as a whole are added to ``read``.
+        """
         made: list[tuple[NewObject, LocalFile]] = []
         try:
             for new in objects:
                 local = self.workspace.create()
                 made.append((new, local))
-                self._make(new, local, _left_out(erasures, new))
+                self._make(new, local, _left_out(erasures, new), read)
             for new, local in made:
                 self._put(new, local)
         except NotFound as error:
@@ -258,8 +287,17 @@ class Rewriter:
             )
         return True
 
-    def _make(self, new: NewObject, local: LocalFile, erased: LogErasures | None) -> None:
-        with reading_ahead(self.archive, new.inputs) as ahead:
+    def _make(
+        self,
+        new: NewObject,
+        local: LocalFile,
+        erased: LogErasures | None,
+        read: dict[str, Digest],
+    ) -> None:
+        def seen(key: str, data: bytes) -> None:
+            read[key] = digest_of_bytes(data)
+
+        with reading_ahead(self.archive, new.inputs, seen) as ahead:
             inputs = Inputs(tuple(new.inputs), ahead.store.open)
             if erased is None:
                 join(inputs, new.extension, local, new.key.encode())
@@ -341,30 +379,6 @@ def again_where_objects_go(look: Callable[[], Looked]) -> Looked:
         with suppress(NotFound):
             return look()
     return look()
-
-
-def superseded(objects: Sequence[ArchivedObject]) -> list[ArchivedObject]:
-    """Return the objects of a listing that are in the range of one that replaces them.
-
-    Not new ones of a range that does not count yet: they may be another run's, under way.
-    """
-    shown = visible(objects)
-    keys = {archived.key for archived in shown}
-    replacing: defaultdict[tuple[int, int], list[ObjectName]] = defaultdict(list)
-    for archived in shown:
-        if archived.name.end is not None:
-            log = archived.name.partition, archived.name.generation
-            replacing[log].append(archived.name)
-    return [
-        archived
-        for archived in objects
-        if archived.key not in keys
-        and any(
-            name.start_offset <= archived.name.start_offset < (name.end or 0)
-            and archived.name.rewrite < name.rewrite
-            for name in replacing[archived.name.partition, archived.name.generation]
-        )
-    ]
 
 
 def _left_out(erasures: Erasures, new: NewObject) -> LogErasures | None:

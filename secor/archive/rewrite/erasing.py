@@ -30,7 +30,6 @@ from secor.archive.rewrite.carrying_out import (
     Outcome,
     Rewriter,
     again_where_objects_go,
-    superseded,
 )
 from secor.archive.rewrite.planning import (
     ERASING_VERSION,
@@ -39,6 +38,7 @@ from secor.archive.rewrite.planning import (
     Range,
     StoredBatch,
     batches_of,
+    superseded,
 )
 from secor.batch.workspace import Workspace
 from secor.core.errors import ConfigurationError, CorruptFile

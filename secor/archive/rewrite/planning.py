@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from secor.archive.objects import ArchivedObject
+from secor.archive.objects import ArchivedObject, visible
 from secor.core.model import OffsetRange
+from secor.core.naming import ObjectName
 from secor.core.object_info import ObjectInfo
 from secor.formats.joining import JOINED
 
@@ -275,3 +276,27 @@ def _new_object(inputs: Sequence[ArchivedObject], batch: OffsetRange, rewrite: i
         inputs={archived.key: archived.size for archived in inputs},
         metadata=info.metadata(),
     )
+
+
+def superseded(objects: Sequence[ArchivedObject]) -> list[ArchivedObject]:
+    """Return the objects of a listing that are in the range of one that replaces them.
+
+    Not new ones of a range that does not count yet: they may be another run's, under way.
+    """
+    shown = visible(objects)
+    keys = {archived.key for archived in shown}
+    replacing: defaultdict[tuple[int, int], list[ObjectName]] = defaultdict(list)
+    for archived in shown:
+        if archived.name.end is not None:
+            log = archived.name.partition, archived.name.generation
+            replacing[log].append(archived.name)
+    return [
+        archived
+        for archived in objects
+        if archived.key not in keys
+        and any(
+            name.start_offset <= archived.name.start_offset < (name.end or 0)
+            and archived.name.rewrite < name.rewrite
+            for name in replacing[archived.name.partition, archived.name.generation]
+        )
+    ]
