@@ -144,7 +144,7 @@ def rows_of(*offsets: int) -> list[tuple[int, Row]]:
 
 
 def batch_of(rows: Sequence[tuple[int, Row]]) -> pa.RecordBatch:
-    columns = [
+    columns: list[dict[str, Any]] = [
         {"offset": offset, "timestamp": time, "key": key, "value": value, "headers": []}
         for offset, (time, key, value, _) in rows
     ]
