@@ -145,8 +145,8 @@ def erase_command(
 def _refuse_other_kinds(config: Config, where: Path, *, note: bool) -> None:
     if config.group.kind == "table":
         raise ConfigurationError(
-            f"{where}: the messages of a table group are rows: DELETE them with an engine for SQL,"
-            " and let the snapshots expire that still hold them"
+            f"{where}: the messages of a table group are rows: 'secor tables erase' deletes them,"
+            " and names the snapshots that still hold them"
         )
     if config.group.kind != "backup" and not note:
         raise ConfigurationError(
@@ -166,8 +166,10 @@ class _Keys:
     def read(cls, file: Path | None, encoding: str, *, null_key: bool, empty_key: bool) -> _Keys:
         """Read the file.  Raises ``ConfigurationError`` with the line that is wrong."""
         keys: dict[bytes | None, str] = {}
-        for number, line in enumerate(_lines(file), 1):
-            keys.setdefault(_key(line, encoding, f"{file}, line {number}"), f"line {number}")
+        for number, line in enumerate(lines_of(file), 1):
+            keys.setdefault(
+                value_of(line, encoding, f"{file}, line {number}", EMPTY_KEYS), f"line {number}"
+            )
         if null_key:
             keys[None] = "--null-key"
         if empty_key:
@@ -177,7 +179,11 @@ class _Keys:
         return cls(keys)
 
 
-def _lines(file: Path | None) -> list[bytes]:
+def lines_of(file: Path | None) -> list[bytes]:
+    """Return the lines of a file of values; none without a file.
+
+    Raises ``ConfigurationError`` where it cannot be read.
+    """
     if file is None:
         return []
     try:
@@ -187,12 +193,16 @@ def _lines(file: Path | None) -> list[bytes]:
     return data.removesuffix(b"\n").split(b"\n") if data else []
 
 
-def _key(line: bytes, encoding: str, where: str) -> bytes:
+EMPTY_KEYS = "for messages with an empty key say --empty-key, for those without a key --null-key"
+
+
+def value_of(line: bytes, encoding: str, where: str, empty: str) -> bytes:
+    """Return the value of a line.
+
+    Raises ``ConfigurationError`` for one that is wrong; ``empty`` says what to do about no value.
+    """
     if not line:
-        raise ConfigurationError(
-            f"{where}: is empty; for messages with an empty key say --empty-key, for those without"
-            " a key --null-key"
-        )
+        raise ConfigurationError(f"{where}: is empty; {empty}")
     if encoding == "base64":
         try:
             return base64.b64decode(line.removesuffix(b"\r"), validate=True)

@@ -63,6 +63,19 @@ def start_table_spark(
     )
 
 
+@contextmanager
+def table_session(
+    config: Config, purpose: str, master: str | None, conf: Mapping[str, str] | None = None
+) -> Iterator[Any]:
+    """Give a session with the group's catalog, and stop it; ``conf`` has the last word."""
+    settings = {**({} if master is None else {"spark.master": master}), **(conf or {})}
+    spark = start_table_spark(config, purpose, settings)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
 def _tell(line: str) -> None:
     click.echo(line, err=True)
 

@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "replay": ("secor.cli.tables_settle", "Commit again what a rollback has removed."),
     "set-aside": ("secor.cli.tables_settle", "Put the messages of a refused file into quarantine."),
     "maintain": ("secor.cli.tables_maintain", "Compact tables and expire snapshots, by Spark."),
+    "erase": ("secor.cli.tables_erase", "Delete rows by the values of a column, by Spark."),
     "repair": ("secor.cli.tables_repair", "Record anew what tables say of their files."),
     "expire": ("secor.cli.tables_expire", "Delete what no commit will ever take."),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secor.cli.exit_codes import Exit
-from secor.cli.table_spark import start_table_spark
+from secor.cli.table_spark import table_session
 from secor.cli.table_type import load_tables
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, TableStopped, Unavailable
@@ -178,12 +178,7 @@ def _parsed(conf: Sequence[str]) -> dict[str, str]:
     return settings
 
 
-@contextmanager
-def _spark(config: Config, master: str | None, conf: Mapping[str, str]) -> Iterator[Any]:
-    """Give a session with the group's catalog; ``conf`` has the last word."""
-    settings = dict(conf) if master is None else {"spark.master": master, **conf}
-    spark = start_table_spark(config, "maintain", settings)
-    try:
-        yield spark
-    finally:
-        spark.stop()
+def _spark(
+    config: Config, master: str | None, conf: Mapping[str, str]
+) -> AbstractContextManager[Any]:
+    return table_session(config, "maintain", master, conf)

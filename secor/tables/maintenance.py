@@ -45,7 +45,7 @@ class Maintenance:
 
         The time zone of the session has to be UTC.
         """
-        procedures = f"{_quoted(catalog)}.system"
+        procedures = f"{sql_name(catalog)}.system"
         return {
             step: f"CALL {procedures}.{step}({', '.join(self._arguments(step, table))})"
             for step in STEPS
@@ -53,10 +53,10 @@ class Maintenance:
         }
 
     def _arguments(self, step: str, table: str) -> list[str]:
-        name = ".".join(_quoted(part) for part in table.split("."))
-        arguments = [f"table => {_text(name)}"]
+        name = ".".join(sql_name(part) for part in table.split("."))
+        arguments = [f"table => {sql_text(name)}"]
         if step == "rewrite_data_files" and self.branch != MAIN:
-            arguments.append(f"branch => {_text(self.branch)}")
+            arguments.append(f"branch => {sql_text(self.branch)}")
         if step == "expire_snapshots":
             arguments += [
                 f"older_than => TIMESTAMP '{self.before:%Y-%m-%d %H:%M:%S}'",
@@ -66,9 +66,11 @@ class Maintenance:
         return arguments
 
 
-def _text(value: str) -> str:
+def sql_text(value: str) -> str:
+    """Return a string as Spark's SQL writes it."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _quoted(name: str) -> str:
+def sql_name(name: str) -> str:
+    """Return a name, quoted for Spark's SQL."""
     return "`" + name.replace("`", "``") + "`"

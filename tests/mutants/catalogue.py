@@ -91,13 +91,26 @@ MUTANTS = (
     Mutant(
         "old objects are deleted before all new ones are put",
         REWRITING,
-        "        self._put_all(number, new_objects, erasures)\n",
+        "        self._put_all(number, new_objects, erasures, read)\n",
         """        for new in part.objects:
-            self._put_all(number, [] if self._is_there(new) else [new], erasures)
+            self._put_all(number, [] if self._is_there(new) else [new], erasures, read)
             for key in new.inputs:
                 self.archive.store.delete(key)
 """,
         REWRITING_TESTS,
+    ),
+    Mutant(
+        "old objects are deleted before evidence is carried on",
+        REWRITING,
+        """        self._carry_evidence_on(number, part, erasures, read)
+        for key in part.inputs:
+            self.archive.store.delete(key)
+""",
+        """        for key in part.inputs:
+            self.archive.store.delete(key)
+        self._carry_evidence_on(number, part, erasures, read)
+""",
+        ("tests/unit/archive/test_evidence_chain.py",),
     ),
     Mutant(
         "the newest batch is joined, too",
