@@ -147,9 +147,9 @@ class PostgreSqlSnapshot:
     def rows_of(self, keys: Sequence[Sequence[str]]) -> Iterator[Chunk]:
         """Give the rows of some keys."""
         names = ", ".join(quoted(column.name) for column in self.key)
-        casts = ", ".join(f"k{at}::{column.cast}" for at, column in enumerate(self.key))
+        casts = ", ".join(f"k{index}::{column.cast}" for index, column in enumerate(self.key))
         lists = ", ".join("%s::text[]" for _ in self.key)
-        aliases = ", ".join(f"k{at}" for at in range(len(self.key)))
+        aliases = ", ".join(f"k{index}" for index in range(len(self.key)))
         # With parameters, the driver reads a percent sign in a name as one.
         select = f"{self.select} WHERE ({names})".replace("%", "%%")
         sql = f"{select} IN (SELECT {casts} FROM unnest({lists}) AS keys({aliases}))"  # noqa: S608  # quoted

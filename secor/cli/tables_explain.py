@@ -196,7 +196,7 @@ def _step_text(origin: ColumnOrigin, path: str, step: SchemaStep) -> str:
     if step.first is not None:
         key, offset = step.first
         why = f"{why}{', ' if why else ''}from {key} offset {offset} on"
-    time = datetime.fromtimestamp(step.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    time = datetime.fromtimestamp(step.time / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     return f"{kind}{inside} {time} (UTC){f'; {why}' if why else ''}"
 
 
@@ -233,7 +233,7 @@ def _data(
 
 def _step_data(path: str, step: SchemaStep) -> dict[str, object]:
     kind, seen = step.columns[path]
-    data: dict[str, object] = {"path": path, "step": kind, "at": step.at / 1000}
+    data: dict[str, object] = {"path": path, "step": kind, "at": step.time / 1000}
     if seen:
         data["to" if kind == "widened" else "seen"] = seen
     if step.declared is not None:

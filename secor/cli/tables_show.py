@@ -84,7 +84,7 @@ def show(config: Path, name: str, as_json: bool) -> int:
             islice(group.history.back_from(overview.uuid or "", last.id if last else None), COMMITS)
         )
     if as_json:
-        listed = [{"id": it.id, "at": it.at / 1000, "files": _files(it)} for it in commits]
+        listed = [{"id": it.id, "at": it.time / 1000, "files": _files(it)} for it in commits]
         data = {**_as_json(overview, lag), "withheld": waiting.as_json(), "commits": listed}
         click.echo(json.dumps(data, indent=2))
         return _exit([overview])
@@ -97,7 +97,7 @@ def show(config: Path, name: str, as_json: bool) -> int:
     for line in (*table(rows, left=frozenset({0, 1})), *waiting.lines()):
         click.echo(line)
     for commit in commits:
-        click.echo(f"{_time(commit.at)}  commit {commit.id}: {how_many(_files(commit), 'file')}")
+        click.echo(f"{_time(commit.time)}  commit {commit.id}: {how_many(_files(commit), 'file')}")
     return _exit([overview])
 
 
@@ -252,7 +252,7 @@ def _lines(seen: Sequence[TableOverview], lags: Mapping[str, Lag]) -> Iterator[s
     ]
     for overview in seen:
         commit, valid = overview.record.commit, overview.record.valid_through
-        at = _time(commit.at) if commit is not None else "-"
+        at = _time(commit.time) if commit is not None else "-"
         through = _time(valid) if valid is not None else "-"
         behind = str(sum(lags[overview.table].values()))
         numbers = (behind, str(overview.staged_rows), str(overview.staged_files))
@@ -270,7 +270,7 @@ def _as_json(overview: TableOverview, lag: Lag) -> dict[str, object]:
         "uuid": overview.uuid,
         "state": overview.state,
         "why": overview.why or None,
-        "commit": None if commit is None else {"id": commit.id, "at": commit.at / 1000},
+        "commit": None if commit is None else {"id": commit.id, "at": commit.time / 1000},
         "epoch": None if commit is None else commit.epoch,
         "valid_through": overview.record.valid_through,
         "staged": {

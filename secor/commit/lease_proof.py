@@ -14,14 +14,14 @@ WRITES = 5
 """Writes in a row that may be answered too late to prove anything."""
 
 
-def intent_of(batch: SealedBatch, standing: Intent | None, owner: str, at: float) -> Intent:
+def intent_of(batch: SealedBatch, standing: Intent | None, owner: str, now: float) -> Intent:
     """Return the intent of ``batch``, which remembers the configurations that it supersedes."""
     return Intent(
         start=batch.range.start,
         end=batch.range.end,
         fingerprint=batch.fingerprint,
         owner=owner,
-        at=at,
+        at=now,
         root=batch.plan.root,
         supersedes=_supersedes(standing, batch.fingerprint),
         also=roots_beside(batch.plan.root, batch.plan.roots),

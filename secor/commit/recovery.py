@@ -37,10 +37,10 @@ def recover(
     replaced = {old.fingerprint for old in intent.supersedes}
     places = {file.place for file in batch.files}
     for key, place, info in _candidates(store, batch, intent):
-        mine = info.topic_partition == batch.topic_partition and info.batch == batch.range
-        if mine and info.fingerprint == batch.fingerprint and _same_topic(batch, info):
+        is_this_batch = info.topic_partition == batch.topic_partition and info.batch == batch.range
+        if is_this_batch and info.fingerprint == batch.fingerprint and _same_topic(batch, info):
             adopted.add(place)
-        elif mine and info.fingerprint in replaced:
+        elif is_this_batch and info.fingerprint in replaced:
             # The lease is proved right before: without it, somebody else may have adopted and
             # committed this object, and a deletion would lose it.  One that failed may still be
             # carried out, so ``deleted`` is called after it, too.

@@ -142,7 +142,7 @@ class Suspects:
         self._record(topic_partition.topic, root, plan.generation)
         known = self._known.get(root, since)
         key = (plan.generation, topic_partition.partition)
-        deaths = [it for it in known.deaths.get(key, ()) if it.end > committed]
+        deaths = [death for death in known.deaths.get(key, ()) if death.end > committed]
         decided = known.skips.get(key, {})
         skips = dict.fromkeys(decided, REASON)
         for offset in _deadly(deaths):
@@ -280,4 +280,4 @@ def overlaps(ranges: Sequence[OffsetRange]) -> tuple[OffsetRange, ...]:
         for offset_range, other in combinations(ranges, DEATHS)
         if max(offset_range.start, other.start) < min(offset_range.end, other.end)
     }
-    return tuple(sorted(common, key=lambda it: (it.start, it.end)))
+    return tuple(sorted(common, key=lambda common_range: (common_range.start, common_range.end)))

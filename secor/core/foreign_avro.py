@@ -256,13 +256,13 @@ class _Bounded:
     def varint(self) -> int | None:
         """Return the next number, None at the end of the file."""
         value = 0
-        for at in range(_LONGEST_VARINT):
+        for index in range(_LONGEST_VARINT):
             byte = self._read(1)
             if not byte:
-                if at == 0:
+                if index == 0:
                     return None
                 raise EOFError("the file ends within a number")
-            value |= (byte[0] & 0x7F) << (7 * at)
+            value |= (byte[0] & 0x7F) << (7 * index)
             if byte[0] < 0x80:
                 return (value >> 1) ^ -(value & 1)
         raise ValueError("a number of more than 64 bits")

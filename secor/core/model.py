@@ -311,5 +311,5 @@ class StoredObject:
 
 def rows_in_blocks(records: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
     """Give ``records`` in slices of at most ``most`` rows, without a copy."""
-    for at in range(0, records.num_rows, most):
-        yield records.slice(at, most)
+    for start in range(0, records.num_rows, most):
+        yield records.slice(start, most)

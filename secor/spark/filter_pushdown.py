@@ -62,7 +62,7 @@ class FilterBounds:
             "output_partition": archived.name.output_partition,
             "object": archived.key,
         }
-        return all(_passes(it, recorded[_column(it)]) for it in self.named)
+        return all(_passes(pushed, recorded[_column(pushed)]) for pushed in self.named)
 
     def narrowed(self, selection: Selection) -> Selection:
         """Return what is left of a selection, for listing and pruning."""
@@ -114,7 +114,9 @@ def _passes(pushed: Any, value: str | int) -> bool:
     test = pushed.child if negated else pushed
     literal: Any = getattr(test, "value", None)
     alike = literal if _kind(test) == "In" else (literal,)
-    if _kind(test) not in _TESTS or any(type(it) is not type(value) for it in alike):
+    if _kind(test) not in _TESTS or any(
+        type(literal_value) is not type(value) for literal_value in alike
+    ):
         return True
     return _TESTS[_kind(test)](value, literal) != negated
 

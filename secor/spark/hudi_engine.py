@@ -108,8 +108,8 @@ class SparkHudiEngine(TableEngine):
 
         columns = spark_columns(write.table.schema)
         row = StructType().add("operation", "byte")
-        for at, column in enumerate(columns):
-            row = row.add(column_name(at), column.dataType)
+        for index, column in enumerate(columns):
+            row = row.add(column_name(index), column.dataType)
         empty = session.createDataFrame([], row).select(*_columns(write.table, columns))
         require = _unmoved(self._require_unmoved, write)
 
@@ -139,16 +139,16 @@ def _with_kept_values(
     names = table.schema.names
     numbers = [*(names.index(name) for name in key), *kept]
     stored = read_table(session, table).select(
-        *(functions.col(quoted(names[at])).alias(f"stored_{at}") for at in numbers),
+        *(functions.col(quoted(names[number])).alias(f"stored_{number}") for number in numbers),
         functions.lit(True).alias("is_stored"),
     )
     keeps = f"operation = {UPSERT} AND size({KEPT.name}) > 0"
-    same_key = (f"stored_{at} = {column_name(at)}" for at in numbers[: len(key)])
+    same_key = (f"stored_{number} = {column_name(number)}" for number in numbers[: len(key)])
     joined = changes.join(stored, functions.expr(" AND ".join([keeps, *same_key])), "left")
-    values = {column_name(at): column_name(at) for at in range(len(names))}
-    for at in kept:
-        is_kept = f"is_stored AND array_contains({KEPT.name}, {at})"
-        values[column_name(at)] = f"IF({is_kept}, stored_{at}, {column_name(at)})"
+    values = {column_name(number): column_name(number) for number in range(len(names))}
+    for number in kept:
+        is_kept = f"is_stored AND array_contains({KEPT.name}, {number})"
+        values[column_name(number)] = f"IF({is_kept}, stored_{number}, {column_name(number)})"
     lost = f"IF({keeps} AND is_stored IS NULL, size({KEPT.name}), 0) AS lost"
     return joined.selectExpr(
         "operation", lost, *(f"{value} AS {name}" for name, value in values.items())
@@ -224,7 +224,7 @@ def _columns(table: Table, columns: StructType) -> list[Any]:
     """Return the columns to select from changes: the table's, partitions', the deletion mark."""
     from pyspark.sql import functions
 
-    numbers = {it.name: column_name(at) for at, it in enumerate(columns)}
+    numbers = {column.name: column_name(index) for index, column in enumerate(columns)}
     chosen = [functions.col(number).alias(name) for name, number in numbers.items()]
     for field in table.spec:
         name, sql = partition_column(field)

@@ -65,7 +65,10 @@ def position_columns() -> list[StructField]:
     from pyspark.sql import types
 
     # Spark 3.5, which writes Hudi tables, has no StructType.fromDDL.
-    fields = [types.StructField(name, getattr(types, it)()) for name, it in POSITION_TYPES.items()]
+    fields = [
+        types.StructField(name, getattr(types, type_name)())
+        for name, type_name in POSITION_TYPES.items()
+    ]
     kept = types.StructField(KEPT.name, types.ArrayType(types.IntegerType()))
     return [*fields, kept]
 
@@ -99,11 +102,14 @@ def last_changes(
     last known value of the key.  Then a change has also ``kept``, the numbers of those for which
     there is none, and ``lost``, the numbers of those that came after a deletion: nobody knows them.
     """
-    columns = ", ".join(f"{ROW}.{quoted(name)} AS key_{at}" for at, name in enumerate(key))
+    columns = ", ".join(f"{ROW}.{quoted(name)} AS key_{index}" for index, name in enumerate(key))
     keys = key_columns(key)
     value = "CAST(NULL AS STRING)"
     if order is not None:
-        of_row, of_key = f"{ROW}.{quoted(order)}", ", ".join(f"{ROW}.{quoted(it)}" for it in key)
+        of_row, of_key = (
+            f"{ROW}.{quoted(order)}",
+            ", ".join(f"{ROW}.{quoted(key_name)}" for key_name in key),
+        )
         preceding = f"max({of_row}) OVER (PARTITION BY {of_key}, topic, partition ORDER BY offset)"
         value = f"coalesce({of_row}, {preceding})"
     position = ", ".join(field.name for field in POSITION)
@@ -151,19 +157,21 @@ def _filled(
         return f"SELECT {others}, change, change AS own FROM {source}"  # noqa: S608  # as below
     position = ", ".join(f"change.{field.name}" for field in POSITION)
     known, values, still_kept, lost = [], {}, [], []
-    for at in kept:
-        own = f"change.{ROW}.{quoted(names[at])}"
-        left_out = f"change.operation <> {DELETE} AND array_contains(change.{KEPT.name}, {at})"
-        is_lost = f"change.operation = {DELETE} OR array_contains(change.lost, {at})"
+    for number in kept:
+        own = f"change.{ROW}.{quoted(names[number])}"
+        left_out = f"change.operation <> {DELETE} AND array_contains(change.{KEPT.name}, {number})"
+        is_lost = f"change.operation = {DELETE} OR array_contains(change.lost, {number})"
         value = f"struct({own} AS value, {is_lost} AS lost)"
         last = f"last(IF({left_out}, NULL, {value}), true) OVER ({window})"
-        known.append(f"{last} AS known_{at}")
-        values[at] = f"IF(known_{at} IS NULL OR known_{at}.lost, {own}, known_{at}.value)"
-        still_kept.append(f"IF(known_{at} IS NULL, {at}, NULL)")
-        lost.append(f"IF(known_{at}.lost AND change.operation <> {DELETE}, {at}, NULL)")
+        known.append(f"{last} AS known_{number}")
+        values[number] = (
+            f"IF(known_{number} IS NULL OR known_{number}.lost, {own}, known_{number}.value)"
+        )
+        still_kept.append(f"IF(known_{number} IS NULL, {number}, NULL)")
+        lost.append(f"IF(known_{number}.lost AND change.operation <> {DELETE}, {number}, NULL)")
     row = ", ".join(
-        f"{values.get(at, f'change.{ROW}.{quoted(name)}')} AS {quoted(name)}"
-        for at, name in enumerate(names)
+        f"{values.get(number, f'change.{ROW}.{quoted(name)}')} AS {quoted(name)}"
+        for number, name in enumerate(names)
     )
     lists = ", ".join(
         f"filter(array({', '.join(numbers)}), x -> x IS NOT NULL) AS {name}"
@@ -178,7 +186,7 @@ def _filled(
 
 def key_columns(key: Sequence[str]) -> str:
     """Return ``key_0, key_1``: SQL for the columns of ``last_changes``."""
-    return ", ".join(f"key_{at}" for at in range(len(key)))
+    return ", ".join(f"key_{index}" for index in range(len(key)))
 
 
 def quoted(name: str) -> str:

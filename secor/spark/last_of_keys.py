@@ -70,10 +70,10 @@ class ChangeOrder:
             return
         rows = changes.column(ROW)
         for name, arrays in self._columns.items():
-            at = rows.type.get_field_index(name)
-            if at < 0 or pa.types.is_nested(rows.type.field(at).type):
+            index = rows.type.get_field_index(name)
+            if index < 0 or pa.types.is_nested(rows.type.field(index).type):
                 raise Unavailable(f"the table has no column {name} whose values can be compared")
-            arrays.append(pc.struct_field(rows, [at]))
+            arrays.append(pc.struct_field(rows, [index]))
             self.nbytes += arrays[-1].nbytes
         self._sources.append(self._source_numbers(changes))
         self._offsets.append(changes.column("offset"))

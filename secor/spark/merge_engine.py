@@ -172,7 +172,7 @@ def _count_unknown(
 
 
 def _same_key(key: Sequence[str], columns: Sequence[str]) -> str:
-    numbers = {name: column_name(at) for at, name in enumerate(columns)}
+    numbers = {name: column_name(index) for index, name in enumerate(columns)}
     return " AND ".join(f"t.{quoted(name)} = s.{numbers[name]}" for name in key)
 
 
@@ -180,13 +180,15 @@ def _merge_statement(
     target: str, key: Sequence[str], columns: Sequence[str], kept: Sequence[int]
 ) -> str:
     """Return the statement; the row's own values stay in columns ``kept`` that a change keeps."""
-    source = {name: f"s.{column_name(at)}" for at, name in enumerate(columns)}
+    source = {name: f"s.{column_name(number)}" for number, name in enumerate(columns)}
     same_key = _same_key(key, columns)
     updated = dict(source)
-    for at in kept:
-        is_kept = f"array_contains(s.{KEPT.name}, {at})"
-        own = f"t.{quoted(columns[at])}"
-        updated[columns[at]] = f"CASE WHEN {is_kept} THEN {own} ELSE {source[columns[at]]} END"
+    for number in kept:
+        is_kept = f"array_contains(s.{KEPT.name}, {number})"
+        own = f"t.{quoted(columns[number])}"
+        updated[columns[number]] = (
+            f"CASE WHEN {is_kept} THEN {own} ELSE {source[columns[number]]} END"
+        )
     sets = ", ".join(f"{quoted(name)} = {value}" for name, value in updated.items())
     names = ", ".join(quoted(name) for name in columns)
     values = ", ".join(source.values())

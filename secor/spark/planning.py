@@ -125,7 +125,11 @@ def listed(archive: Archive, selection: Selection) -> list[ArchivedObject]:
     if selection.output_partitions:  # then the records are not among what is listed
         for topic in {archived.topic for archived in present}:
             beginnings[topic] = list(archive.beginnings(topic).agreed)
-    agreed = {topic: Beginnings(tuple(it)) for topic, it in beginnings.items() if it}
+    agreed = {
+        topic: Beginnings(tuple(agreed_beginnings))
+        for topic, agreed_beginnings in beginnings.items()
+        if agreed_beginnings
+    }
     return [
         archived
         for archived in present
@@ -139,11 +143,11 @@ def _listed(
     """Give the objects that are listed; agreed beginnings go to ``beginnings``, by topic."""
     roots: dict[str, str | None] = {}  # by topic; None where it is not asked for
     copies: list[str] = []
-    at = sum(1 for part in archive.prefix.split("/") if part) + int(archive.hashed)
+    level = sum(1 for part in archive.prefix.split("/") if part) + int(archive.hashed)
     for prefix in _prefixes(archive, selection):
         for stored in archive.store.list(prefix):
-            parts = stored.key.split("/", at + 1)
-            topic = topic_of(parts[at]) if at < len(parts) - 1 else None
+            parts = stored.key.split("/", level + 1)
+            topic = topic_of(parts[level]) if level < len(parts) - 1 else None
             if topic is None:
                 continue
             if topic not in roots:

@@ -46,14 +46,17 @@ def flat_columns(columns: StructType) -> StructType:
     from pyspark.sql import types
 
     numbered = [
-        types.StructField(column_name(at), column.dataType) for at, column in enumerate(columns)
+        types.StructField(column_name(index), column.dataType)
+        for index, column in enumerate(columns)
     ]
     return types.StructType([*position_columns(), *numbered])
 
 
 def flat_schema(row: pa.StructType) -> pa.Schema:
     """Return the columns of ``flatten`` in Arrow's types; ``row`` is that of a table's columns."""
-    numbered = [pa.field(column_name(at), row.field(at).type) for at in range(row.num_fields)]
+    numbered = [
+        pa.field(column_name(index), row.field(index).type) for index in range(row.num_fields)
+    ]
     return pa.schema([*POSITION, KEPT, *numbered])
 
 
@@ -66,13 +69,18 @@ def flatten(changes: pa.RecordBatch) -> pa.RecordBatch:
 
 def nest(flat: DataFrame, columns: StructType) -> DataFrame:
     """Return flat changes with their columns in ``row``, as ``last_changes`` takes them."""
-    names = ", ".join(f"{column_name(at)} AS {quoted(it.name)}" for at, it in enumerate(columns))
+    names = ", ".join(
+        f"{column_name(index)} AS {quoted(column.name)}" for index, column in enumerate(columns)
+    )
     return flat.selectExpr(*POSITION_TYPES, KEPT.name, f"struct({names}) AS {ROW}")
 
 
 def row_columns(columns: StructType, row: str) -> list[str]:
     """Return SQL for the columns of the struct ``row`` by number."""
-    return [f"{row}.{quoted(it.name)} AS {column_name(at)}" for at, it in enumerate(columns)]
+    return [
+        f"{row}.{quoted(column.name)} AS {column_name(index)}"
+        for index, column in enumerate(columns)
+    ]
 
 
 def arrow_frame(session: SparkSession, rows: pa.Table, columns: StructType) -> DataFrame:
@@ -209,12 +217,12 @@ def keep_rows(
     if values is not None and values.are_too_many:
         return False
     file = RowFile(target)
-    at = 0
+    start = 0
     with pq.ParquetFile(source) as parquet:
         for batch in parquet.iter_batches(GROUP_ROWS):
-            filled = batch if values is None else values.fill(batch, at)
-            file.add(filled.filter(pa.array(kept[at : at + batch.num_rows])))
-            at += batch.num_rows
+            filled = batch if values is None else values.fill(batch, start)
+            file.add(filled.filter(pa.array(kept[start : start + batch.num_rows])))
+            start += batch.num_rows
     file.close()
     return True
 
@@ -224,8 +232,10 @@ def fill_rows(rows: pa.Table, known: KnownValues) -> pa.Table:
     for number, (targets, sources) in known.fills.items():
         places = np.arange(len(rows))
         places[targets] = sources
-        at = rows.schema.get_field_index(column_name(number))
-        rows = rows.set_column(at, rows.schema.field(at), rows.column(at).take(pa.array(places)))
+        index = rows.schema.get_field_index(column_name(number))
+        rows = rows.set_column(
+            index, rows.schema.field(index), rows.column(index).take(pa.array(places))
+        )
     return _with_kept(rows, known, 0)
 
 
@@ -234,7 +244,9 @@ class _ValuesOfOthers:
 
     def __init__(self, path: Path, known: KnownValues, most_bytes: int) -> None:
         self._known = known
-        self._sources = {at: np.unique(sources) for at, (_, sources) in known.fills.items()}
+        self._sources = {
+            column_number: np.unique(sources) for column_number, (_, sources) in known.fills.items()
+        }
         self._values: dict[int, pa.Array] = {}
         nbytes = 0
         pieces: dict[int, list[pa.Array]] = {number: [] for number in self._sources}
@@ -264,9 +276,9 @@ class _ValuesOfOthers:
             values = self._values[number].take(pa.array(taken))
             places = np.arange(batch.num_rows)
             places[targets[chosen] - start] = batch.num_rows + np.arange(len(chosen))
-            at = batch.schema.get_field_index(column_name(number))
-            column = pa.concat_arrays([batch.column(at), values]).take(pa.array(places))
-            batch = batch.set_column(at, batch.schema.field(at), column)
+            index = batch.schema.get_field_index(column_name(number))
+            column = pa.concat_arrays([batch.column(index), values]).take(pa.array(places))
+            batch = batch.set_column(index, batch.schema.field(index), column)
         return _with_kept(batch, self._known, start)
 
 
@@ -276,8 +288,8 @@ def _with_kept(rows: Any, known: KnownValues, start: int) -> Any:
     for number, kept in known.kept.items():
         masks[number] = np.zeros(rows.num_rows, dtype=bool)
         masks[number][kept[(kept >= start) & (kept < start + rows.num_rows)] - start] = True
-    at = rows.schema.get_field_index(KEPT.name)
-    return rows.set_column(at, rows.schema.field(at), kept_lists(rows.num_rows, masks))
+    index = rows.schema.get_field_index(KEPT.name)
+    return rows.set_column(index, rows.schema.field(index), kept_lists(rows.num_rows, masks))
 
 
 def file_frame(session: SparkSession, path: Path, columns: StructType) -> DataFrame:

@@ -100,16 +100,21 @@ def _present(batch: pa.RecordBatch, table: pa.Schema, row_type: pa.StructType) -
 
 def _kept_columns(batch: pa.RecordBatch, table: pa.Schema) -> pa.Array:
     """Return the numbers of the columns that changes keep; those of lost columns are left out."""
-    at = batch.schema.get_field_index(KEPT.name)
-    if at < 0 or not len(ids := pc.list_flatten(batch.column(at))):
+    index = batch.schema.get_field_index(KEPT.name)
+    if index < 0 or not len(ids := pc.list_flatten(batch.column(index))):
         return pa.nulls(batch.num_rows, KEPT.type)
     known = [_id(field) for field in table]
     masks = {
-        known.index(number): pc.list_parent_indices(batch.column(at)).filter(pc.equal(ids, number))
+        known.index(number): pc.list_parent_indices(batch.column(index)).filter(
+            pc.equal(ids, number)
+        )
         for number in ids.unique().to_pylist()
         if number in known
     }
-    return kept_lists(batch.num_rows, {it: _mask(batch, rows) for it, rows in masks.items()})
+    return kept_lists(
+        batch.num_rows,
+        {index_of_column: _mask(batch, rows) for index_of_column, rows in masks.items()},
+    )
 
 
 def _mask(batch: pa.RecordBatch, rows: pa.Array) -> npt.NDArray[np.bool_]:

@@ -109,7 +109,7 @@ def _judge(
     session: Any = changes.sparkSession
     last = last_changes(changes, key, order=order, every=True, kept=kept)
     last.createOrReplaceTempView(EXPECTED)
-    selected = ", ".join(f"{quoted(name)} AS key_{at}" for at, name in enumerate(key))
+    selected = ", ".join(f"{quoted(name)} AS key_{index}" for index, name in enumerate(key))
     rows.createOrReplaceTempView(ACTUAL)
     types = cast("StructType", changes.schema[ROW].dataType)
     compared = [field.name for field in rows.schema if field.name in types.names]
@@ -127,7 +127,7 @@ def _judge(
         f"IF({equals('change', name)}, NULL, '{_text(name)}')" for name in compared
     )
     is_equal = " AND ".join(equals("c", name) for name in compared)
-    named = ", ".join(f"'{_text(name)}', key_{at}" for at, name in enumerate(key))
+    named = ", ".join(f"'{_text(name)}', key_{index}" for index, name in enumerate(key))
     keys = key_columns(key)
     return cast(
         "DataFrame",
@@ -182,8 +182,8 @@ def _comparable(value: str, kind: DataType, names: count[int] | None = None) -> 
         return f"transform({value}, {each} -> {_comparable(each, kind.elementType, names)})"
     assert isinstance(kind, types.StructType)
     inner = [
-        f"{_comparable(f'{value}.{quoted(field.name)}', field.dataType, names)} AS f{at}"
-        for at, field in enumerate(kind)
+        f"{_comparable(f'{value}.{quoted(field.name)}', field.dataType, names)} AS f{index}"
+        for index, field in enumerate(kind)
     ]
     return f"IF({value} IS NULL, NULL, struct({', '.join(inner)}))"
 

@@ -38,7 +38,11 @@ class Maintenance:
     @property
     def left_out(self) -> list[str]:
         """The steps that are wanted and cannot be done on this branch."""
-        return [it for it in STEPS if it in self.steps and self.branch != MAIN and it in ONLY_MAIN]
+        return [
+            step
+            for step in STEPS
+            if step in self.steps and self.branch != MAIN and step in ONLY_MAIN
+        ]
 
     def statements(self, catalog: str, table: str) -> dict[str, str]:
         """Return the SQL of each step for one table, in Spark's dialect.

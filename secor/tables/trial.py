@@ -197,11 +197,11 @@ def _readable(value: Any, kind: pa.DataType) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(kind):
-        return {name: _readable(it, kind.field(name).type) for name, it in value.items()}
+        return {name: _readable(inner, kind.field(name).type) for name, inner in value.items()}
     if is_list(kind):
         return [_readable(item, kind.value_type) for item in value]
     if pa.types.is_map(kind):
-        return {name: _readable(it, kind.item_type) for name, it in value.items()}
+        return {name: _readable(inner, kind.item_type) for name, inner in value.items()}
     return str(UUID(bytes=value)) if is_uuid(kind) else value
 
 

@@ -90,7 +90,7 @@ def table_recoveries(
         proof = reader.read(group, topic_partition, log.topic_id(topic_partition.topic))
         log_end = log.log_range(topic_partition).last
         return plan_table_recovery(
-            proof, archive, generation=generation, log_end=log_end, owner=owner, at=at
+            proof, archive, generation=generation, log_end=log_end, owner=owner, now=at
         )
 
     return plan

@@ -362,14 +362,14 @@ MUTANTS = (
     Mutant(
         "recovery adopts what another configuration made",
         RECOVERY,
-        "        if mine and info.fingerprint == batch.fingerprint and _same_topic(batch, info):\n",
-        "        if mine and _same_topic(batch, info):\n",
+        "        if is_this_batch and info.fingerprint == batch.fingerprint and _same_topic(batch, info):\n",
+        "        if is_this_batch and _same_topic(batch, info):\n",
     ),
     Mutant(
         "recovery adopts what another topic of this name left",
         RECOVERY,
-        "        if mine and info.fingerprint == batch.fingerprint and _same_topic(batch, info):\n",
-        "        if mine and info.fingerprint == batch.fingerprint:\n",
+        "        if is_this_batch and info.fingerprint == batch.fingerprint and _same_topic(batch, info):\n",
+        "        if is_this_batch and info.fingerprint == batch.fingerprint:\n",
     ),
     Mutant(
         "recovery leaves superseded objects",
@@ -416,14 +416,14 @@ MUTANTS = (
     Mutant(
         "recovery deletes what is not of this very range",
         RECOVERY,
-        "        elif mine and info.fingerprint in replaced:\n",
+        "        elif is_this_batch and info.fingerprint in replaced:\n",
         "        elif info.fingerprint in replaced:\n",
     ),
     Mutant(
         "recovery takes strangers for superseded",
         RECOVERY,
-        "        elif mine and info.fingerprint in replaced:\n",
-        "        elif mine:\n",
+        "        elif is_this_batch and info.fingerprint in replaced:\n",
+        "        elif is_this_batch:\n",
     ),
     Mutant(
         "a batch goes on though committed is elsewhere",

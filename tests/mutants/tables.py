@@ -350,7 +350,7 @@ TABLE_MUTANTS = (
     Mutant(
         "a lost entry is rebuilt without manifests",
         LOST,
-        "        offsets += [(it.range.end, it.listed.key) for it in self.manifests]\n",
+        "        offsets += [(manifest.range.end, manifest.listed.key) for manifest in self.manifests]\n",
         "",
         TABLES,
     ),
@@ -364,7 +364,7 @@ TABLE_MUTANTS = (
     Mutant(
         "a lost entry is rebuilt without quarantine",
         LOST,
-        "    later = sorted(it for it in set(quarantined) if it.end > reached)\n",
+        "    later = sorted(offset_range for offset_range in set(quarantined) if offset_range.end > reached)\n",
         "    later: list[OffsetRange] = []\n",
         TABLES,
     ),
@@ -514,14 +514,14 @@ TABLE_MUTANTS = (
     Mutant(
         "a Hudi commit that was rolled back while it completed counts",
         "secor/adapters/hudi/fence.py",
-        "        elif instant in undone or (instant in bare and at < max(intact)):\n",
+        "        elif instant in undone or (instant in bare and index < max(intact)):\n",
         "        elif instant in undone:\n",
         ("tests/unit/tables/test_hudi_commits.py",),
     ),
     Mutant(
         "a Hudi commit that is just being archived does not count",
         "secor/adapters/hudi/fence.py",
-        "        elif instant in undone or (instant in bare and at < max(intact)):\n",
+        "        elif instant in undone or (instant in bare and index < max(intact)):\n",
         "        elif instant in undone | bare:\n",
         ("tests/unit/tables/test_hudi_commits.py",),
     ),
@@ -570,8 +570,8 @@ TABLE_MUTANTS = (
     Mutant(
         "a plan below younger Hudi commits keeps Hudi from writing",
         "secor/adapters/hudi/notes.py",
-        "for at in timeline.writing | undone if at < newest)",
-        "for at in timeline.writing if at < newest)",
+        "for instant in timeline.writing | undone if instant < newest)",
+        "for instant in timeline.writing if instant < newest)",
         ("tests/unit/tables/test_hudi_commits.py",),
     ),
     Mutant(
@@ -591,8 +591,8 @@ TABLE_MUTANTS = (
     Mutant(
         "an unfinished write below a completed one keeps Hudi from writing",
         "secor/adapters/hudi/notes.py",
-        "for at in timeline.writing | undone if at < newest)",
-        "for at in undone if at < newest)",
+        "for instant in timeline.writing | undone if instant < newest)",
+        "for instant in undone if instant < newest)",
         ("tests/unit/tables/test_hudi_commits.py",),
     ),
     Mutant(

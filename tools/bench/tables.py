@@ -33,7 +33,7 @@ class TableProgress:
                 return 0, 0.0
             record = GroupRecord.of(table, self._group)
             self._seen = sum(offset for _, _, offset in record.vector.offsets())
-            self._at = 0.0 if record.commit is None else record.commit.at / 1000
+            self._at = 0.0 if record.commit is None else record.commit.time / 1000
         return self._seen, self._at
 
     def close(self) -> None:

@@ -61,8 +61,8 @@ class CloudObjectReader(RangedObject):
             return 0
         if not self._start <= self._position < self._start + len(self._window):
             self._go_on()
-        at = self._position - self._start
-        piece = self._window[at : at + len(view)]
+        start = self._position - self._start
+        piece = self._window[start : start + len(view)]
         view[: len(piece)] = piece
         self._position += len(piece)
         return len(piece)

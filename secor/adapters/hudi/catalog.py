@@ -215,11 +215,13 @@ class HudiCatalog(IcebergCatalog):
 
         What stands on top of one that was taken back is taken back with it, see ``fence``.
         """
-        taken_back = {int(it.completed) for it in own.taken_back.values()}
+        taken_back = {int(instant.completed) for instant in own.taken_back.values()}
 
         def was_undone_by_us(commit: NotedCommit) -> bool:
-            at, completed = commit.requested, str(commit.completed)
-            return at is not None and was_undone(self._timelines, timeline, location, at, completed)
+            requested, completed = commit.requested, str(commit.completed)
+            return requested is not None and was_undone(
+                self._timelines, timeline, location, requested, completed
+            )
 
         return all(note.completed in taken_back or was_undone_by_us(note) for note in removed)
 
@@ -267,8 +269,8 @@ def _snapshots(
     commits = [commit for commit in timeline.commits if commit not in taken_back]
     if own.newest is not None:
         commits = commits[: commits.index(own.newest) + 1]
-    for at, instant in enumerate(commits):
-        parent = commits[at + 1] if at + 1 < len(commits) else None
+    for index, instant in enumerate(commits):
+        parent = commits[index + 1] if index + 1 < len(commits) else None
         number = int(instant.completed)
         snapshots[number] = Snapshot(
             snapshot_id=number,

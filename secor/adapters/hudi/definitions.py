@@ -111,7 +111,7 @@ class Definitions(NoopCatalog):
 
     def _newest(self, name: str) -> str | None:
         before = f"{self._root}{name}/definition-"
-        keys = [it.key for it in self._store.list(before) if _DEFINITION.search(it.key)]
+        keys = [stored.key for stored in self._store.list(before) if _DEFINITION.search(stored.key)]
         return max(keys, default=None)
 
     def _key(self, name: str, number: int) -> str:

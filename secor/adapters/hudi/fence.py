@@ -90,18 +90,18 @@ def commits_of_group(timelines: TimelineReader, timeline: Timeline, group: str) 
     commits = [first]
     if bare | undone or removed:
         commits += of_group
-    place = {added[SUMMARY_COMMIT]: at for at, (_, added) in enumerate(commits)}
-    intact = [at for at, (instant, _) in enumerate(commits) if instant not in bare | undone]
+    place = {added[SUMMARY_COMMIT]: index for index, (_, added) in enumerate(commits)}
+    intact = [index for index, (instant, _) in enumerate(commits) if instant not in bare | undone]
     # The oldest commits lose their other files before themselves when they are archived.
-    newest = at = min(intact, default=None)
-    while at is not None:
-        instant, added = commits[at]
+    newest = index = min(intact, default=None)
+    while index is not None:
+        instant, added = commits[index]
         before = place.get(_previous(added, group, instant.key) or "")
         if added.get(property_name(group, BASE)) in removed:
-            newest = before = at + 1 if at + 1 < len(commits) else None
-        elif instant in undone or (instant in bare and at < max(intact)):
+            newest = before = index + 1 if index + 1 < len(commits) else None
+        elif instant in undone or (instant in bare and index < max(intact)):
             newest = before
-        at = before if before is not None and before > at else None
+        index = before if before is not None and before > index else None
     skipped = commits if newest is None else commits[:newest]
     taken_back = {added[SUMMARY_COMMIT]: instant for instant, added in skipped}
     if newest is None:
@@ -133,8 +133,10 @@ def is_rolled_back_by_others(timelines: TimelineReader, timeline: Timeline) -> b
     planned = timelines.planned_rollbacks(timeline)
     completed = {commit.requested: commit.completed for commit in timeline.commits}
     return any(
-        at in completed and when in timeline.pending and not is_undone(planned, at, completed[at])
-        for at, when in planned.items()
+        requested in completed
+        and when in timeline.pending
+        and not is_undone(planned, requested, completed[requested])
+        for requested, when in planned.items()
     )
 
 

@@ -45,13 +45,17 @@ def delete_leftovers(timelines: TimelineReader, location: str) -> list[str]:
     timeline = timelines.read(location)
     if timeline is None:
         return []
-    archives = (stored.key for it in _ARCHIVES for stored in store.list(f"{location}/{it}"))
+    archives = (stored.key for folder in _ARCHIVES for stored in store.list(f"{location}/{folder}"))
     archived = any(not key.endswith("/") for key in archives)
     oldest = _oldest_told(timeline, archived=archived)
     if oldest is None:
         return []
     known = {instant.requested for instant in timeline.completed} | timeline.pending
-    left = [key for key, at in sorted(times.items()) if at not in known and at >= oldest]
+    left = [
+        key
+        for key, requested in sorted(times.items())
+        if requested not in known and requested >= oldest
+    ]
     for key in left:
         store.delete(key)
     planned = timelines.planned_rollbacks(timeline)
@@ -85,13 +89,13 @@ def allow_rollbacks(timelines: TimelineReader, location: str, timeline: Timeline
     newest = max((commit.requested for commit in timeline.commits), default="")
     planned = timelines.planned_rollbacks(timeline)
     undone = {
-        it.requested
-        for it in timeline.commits
-        if is_undone(planned, it.requested, it.completed)
-        and planned[it.requested] in timeline.pending
+        written.requested
+        for written in timeline.commits
+        if is_undone(planned, written.requested, written.completed)
+        and planned[written.requested] in timeline.pending
     }
-    blocking = sorted(at for at in timeline.writing | undone if at < newest)
-    keys = [f"{location}/.hoodie/.heartbeat/{at}" for at in blocking]
+    blocking = sorted(instant for instant in timeline.writing | undone if instant < newest)
+    keys = [f"{location}/.hoodie/.heartbeat/{instant}" for instant in blocking]
     return [key for key in keys if put_bytes(timelines.store, key, b"")]
 
 
@@ -159,7 +163,7 @@ class CommitNotes:
         """Read one.  Raises ``CorruptFile``."""
         body = read_bytes(self._own, note.key)
         try:
-            data = {str(name): str(it) for name, it in load_json(body or b"").items()}
+            data = {str(name): str(value) for name, value in load_json(body or b"").items()}
         except (ValueError, AttributeError) as error:
             raise CorruptFile(f"{note.key}: no note of a commit ({error})") from error
         requested = data.pop(REQUESTED, None)
@@ -173,7 +177,7 @@ class CommitNotes:
         if notes and completed <= notes[-1].completed:
             return
         own = property_name(self._group, "")
-        noted = {name: it for name, it in properties.items() if name.startswith(own)}
+        noted = {name: value for name, value in properties.items() if name.startswith(own)}
         body = json.dumps({**noted, REQUESTED: requested}, sort_keys=True).encode()
         put_bytes(self._own, self._key(identifier, f"{completed}.json"), body)
         for note in notes[: -KEPT + 1]:

@@ -134,7 +134,7 @@ class TimelineReader:
         Of several plans for an instant the first counts.  Raises ``CorruptFile``.
         """
         planned: dict[str, str] = {}
-        for rollback in sorted(timeline.rollbacks, key=lambda it: it.planned):
+        for rollback in sorted(timeline.rollbacks, key=lambda rollback: rollback.planned):
             for instant in self._instants_of(rollback):
                 planned.setdefault(instant, rollback.planned)
         return planned
@@ -168,9 +168,15 @@ class TimelineReader:
         """Forget commits and rollbacks of a table that its timeline has no more."""
         commits = {instant.key for instant in timeline.completed}
         rollbacks = {rollback.key for rollback in timeline.rollbacks}
-        for key in [it for it in self._known if it.startswith(location) and it not in commits]:
+        for key in [
+            path for path in self._known if path.startswith(location) and path not in commits
+        ]:
             del self._known[key]
-        gone = [it for it in self._rolled_back if it.startswith(location) and it not in rollbacks]
+        gone = [
+            path
+            for path in self._rolled_back
+            if path.startswith(location) and path not in rollbacks
+        ]
         for key in gone:
             del self._rolled_back[key]
 
@@ -193,8 +199,8 @@ def _timeline(names: Iterator[tuple[str, int]], folder: str, *, own: bool) -> Ti
             if action == ROLLBACK:  # its plan may be archived before itself
                 rollbacks.setdefault(times[0], Rollback(times[0], folder + name, size))
     done = {instant.requested for instant in completed}
-    going_on = frozenset(at for at in pending if at not in done)
-    writing = frozenset(at for at in going_on if pending[at] in WRITES)
+    going_on = frozenset(requested for requested in pending if requested not in done)
+    writing = frozenset(requested for requested in going_on if pending[requested] in WRITES)
     by_completion = tuple(sorted(completed, key=lambda instant: instant.completed))
     bare = frozenset(done - pending.keys())
     return Timeline(by_completion, writing, going_on, bare, tuple(rollbacks.values()))

@@ -101,7 +101,7 @@ def _load_driver(uri: str) -> None:
 
 def _check_warehouse(warehouse: str) -> None:
     if warehouse.partition(SCHEME)[0] not in SCHEMES:
-        known = ", ".join(f"{it}{SCHEME}" for it in SCHEMES)
+        known = ", ".join(f"{scheme}{SCHEME}" for scheme in SCHEMES)
         raise ConfigurationError(f"warehouse {warehouse!r}: write a URI that begins with {known}")
 
 

@@ -55,7 +55,9 @@ class ImaginedTables(NoopCatalog):
         """Return the tables of a namespace, imagined ones included."""
         real = [] if self._real is None else self._real.list_tables(namespace)
         before = f"{_name(namespace)}."
-        own = [Library.identifier_to_tuple(it) for it in self._imagined if it.startswith(before)]
+        own = [
+            Library.identifier_to_tuple(name) for name in self._imagined if name.startswith(before)
+        ]
         return sorted({*real, *own})
 
     def namespace_exists(self, namespace: str | Identifier) -> bool:

@@ -108,7 +108,7 @@ class _Partitioning:
             # Renumber after each field, so that no number exceeds the number of rows.
             used, codes = np.unique(codes * len(values) + field_codes, return_inverse=True)
             pairs = (divmod(int(code), len(values)) for code in used)
-            partitions = [(*partitions[before], values[at]) for before, at in pairs]
+            partitions = [(*partitions[before], values[own_code]) for before, own_code in pairs]
         return codes, [self._values(partition) for partition in partitions]
 
     def _values(self, partition: Sequence[pa.Scalar | None]) -> PartitionValues:
@@ -182,11 +182,11 @@ def _plain(value: pa.Scalar | None, kind: IcebergType) -> Any:
 
 def _path_of(columns: pa.Schema | pa.StructType, field_id: int) -> list[int] | None:
     """Return the path of a column as positions in the structs around it."""
-    for at, field in enumerate(columns):
+    for index, field in enumerate(columns):
         if int(field.metadata[FIELD_ID]) == field_id:
-            return [at]
+            return [index]
         if pa.types.is_struct(field.type):
             inner = _path_of(field.type, field_id)
             if inner is not None:
-                return [at, *inner]
+                return [index, *inner]
     return None

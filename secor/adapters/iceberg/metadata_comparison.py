@@ -146,9 +146,9 @@ class _Comparison:
     ) -> Iterator[WrongMetadata]:
         """Compare what a manifest list says of a manifest with its entries."""
 
-        def wrong(column: str, what: str, recorded: str, found: str) -> WrongMetadata:
+        def wrong(column: str, what: str, recorded: str, actual: str) -> WrongMetadata:
             path = manifest.manifest_path
-            return WrongMetadata(path, column, what, recorded, found)
+            return WrongMetadata(path, column, what, recorded, actual)
 
         for what, recorded, status in (
             ("number of added files", manifest.added_files_count, ManifestEntryStatus.ADDED),
@@ -158,9 +158,9 @@ class _Comparison:
                 ManifestEntryStatus.EXISTING,
             ),
         ):
-            found = sum(entry.status == status for entry in entries)
-            if recorded is not None and recorded != found:
-                yield wrong("", what, f"{recorded:,}", f"{found:,}")
+            actual = sum(entry.status == status for entry in entries)
+            if recorded is not None and recorded != actual:
+                yield wrong("", what, f"{recorded:,}", f"{actual:,}")
         spec = self._specs[manifest.partition_spec_id]
         for place, summary in enumerate(manifest.partitions or ()):
             field = spec.fields[place]
@@ -198,8 +198,10 @@ def file_faults(
     """Give what is recorded of a file and is not so."""
     cure = REPAIR if file.content == DataFileContent.DATA else REWRITE_DELETES
 
-    def wrong(column: str, what: str, recorded: str, found: str, cure: str = cure) -> WrongMetadata:
-        return WrongMetadata(file.file_path, column, what, recorded, found, cure)
+    def wrong(
+        column: str, what: str, recorded: str, actual: str, cure: str = cure
+    ) -> WrongMetadata:
+        return WrongMetadata(file.file_path, column, what, recorded, actual, cure)
 
     if file.record_count != contents.records:
         yield wrong("", ROWS, f"{file.record_count:,}", f"{contents.records:,}")
@@ -207,8 +209,8 @@ def file_faults(
         yield wrong("", SIZE, f"{file.file_size_in_bytes:,}", f"{contents.size:,}")
     groups = contents.row_groups
     if groups is not None and file.split_offsets and tuple(file.split_offsets) != groups:
-        found = ", ".join(map(str, groups))
-        yield wrong("", SPLIT_OFFSETS, ", ".join(map(str, file.split_offsets)), found)
+        actual = ", ".join(map(str, groups))
+        yield wrong("", SPLIT_OFFSETS, ", ".join(map(str, file.split_offsets)), actual)
     for field_id, column in contents.columns.items():
         of_column = partial(wrong, column.name)
         yield from _count_faults(of_column, file, field_id, column, contents.records)
@@ -260,15 +262,15 @@ def _bound_faults(
     ):
         if data is None:
             continue
-        found = f"{side} value {show(kind, end)}"
+        actual = f"{side} value {show(kind, end)}"
         try:
             bound = decode_bound(kind, data)
         except ValueError as error:
-            yield wrong(what, f"0x{data[:40].hex()}, no {kind} ({error})", found)
+            yield wrong(what, f"0x{data[:40].hex()}, no {kind} ({error})", actual)
             continue
         key, end_key = order_key(bound), order_key(end)
         if bound == NAN or (key > end_key if what == LOWER else key < end_key):
-            yield wrong(what, show(kind, bound), found)
+            yield wrong(what, show(kind, bound), actual)
 
 
 def _partition_faults(
@@ -277,15 +279,15 @@ def _partition_faults(
     source: ColumnContents,
     value: Any,
 ) -> Iterator[WrongMetadata]:
-    found = _partition_values(field, source)
+    true_values = _partition_values(field, source)
     recorded = plain(value)
-    if found is not None and found - {recorded}:
+    if true_values is not None and true_values - {recorded}:
         kind = source.kind if isinstance(field.transform, IdentityTransform) else None
         if isinstance(field.transform, TruncateTransform):
             kind = source.kind
         if isinstance(field.transform, DayTransform):
             kind = DateType()
-        shown = sorted(show(kind, it) for it in found)
+        shown = sorted(show(kind, true_value) for true_value in true_values)
         listed = ", ".join(shown[:5]) + (f" and {len(shown) - 5} more" if len(shown) > 5 else "")
         what = f"partition value {field.name} ({field.transform})"
         yield wrong(source.name, what, show(kind, recorded), listed, REWRITE)

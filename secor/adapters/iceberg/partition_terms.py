@@ -18,7 +18,8 @@ from secor.core.partition_terms import parse_term
 def partition_spec(schema: Schema, terms: Sequence[str], where: str) -> PartitionSpec:
     """Return the spec of a new table.  Raises ``ConfigurationError`` naming ``where``."""
     fields = [
-        _field(schema, term, PARTITION_FIELD_ID_START + at, where) for at, term in enumerate(terms)
+        _field(schema, term, PARTITION_FIELD_ID_START + index, where)
+        for index, term in enumerate(terms)
     ]
     names = [field.name for field in fields]
     for name in names:

@@ -171,8 +171,8 @@ def decode(
     """
     runs = list(_runs(fetch.items))
     reached = fetch.start
-    for at, run in enumerate(runs):
-        end = fetch.next_offset if at == len(runs) - 1 else None
+    for index, run in enumerate(runs):
+        end = fetch.next_offset if index == len(runs) - 1 else None
         if isinstance(run, _OldRows):
             chunks = _decode_old(topic_partition, run.rows, end)
         else:

@@ -57,7 +57,10 @@ class Quota:
     @property
     def name(self) -> str:
         """The entity for people, such as ``client-id=app,user=<default>``."""
-        return ",".join(f"{kind}={_DEFAULT if it is None else it}" for kind, it in self.entity)
+        return ",".join(
+            f"{kind}={_DEFAULT if entity_name is None else entity_name}"
+            for kind, entity_name in self.entity
+        )
 
 
 def read_access_rules(options: Mapping[str, Any], timeout: float = 30.0) -> list[AccessRule]:
@@ -132,7 +135,7 @@ def read_quotas(options: Mapping[str, Any], timeout: float = 30.0) -> list[Quota
     answer = _send(options, request, timeout, _QUOTAS)
     if answer.error_code:
         raise translated(kafka_errors.for_code(answer.error_code)(answer.error_message), _QUOTAS)
-    return sorted(map(_quota, answer.entries or ()), key=lambda it: it.name)
+    return sorted(map(_quota, answer.entries or ()), key=lambda quota: quota.name)
 
 
 def _quota(entry: Any) -> Quota:
@@ -149,14 +152,14 @@ def set_quotas(
     entries = [
         entry(
             entity=[
-                entry.EntityData(entity_type=kind, entity_name=name) for kind, name in it.entity
+                entry.EntityData(entity_type=kind, entity_name=name) for kind, name in quota.entity
             ],
             ops=[
                 entry.OpData(key=key, value=value, remove=False)
-                for key, value in sorted(it.values.items())
+                for key, value in sorted(quota.values.items())
             ],
         )
-        for it in quotas
+        for quota in quotas
     ]
     if not entries:
         return []

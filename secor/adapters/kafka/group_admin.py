@@ -49,9 +49,9 @@ class GroupAdmin:
         """Return the state of each consumer group, in small letters, such as ``empty``."""
         listed = self._ask(self._admin.list_groups, "listing the groups")
         return {
-            it["group_id"]: str(it.get("group_state") or "").lower()
-            for it in listed
-            if it["protocol_type"] in ("consumer", "")
+            group["group_id"]: str(group.get("group_state") or "").lower()
+            for group in listed
+            if group["protocol_type"] in ("consumer", "")
         }
 
     def may_join(self, group: str) -> bool:
@@ -105,8 +105,8 @@ class GroupAdmin:
     ) -> dict[TopicPartition, SecorError]:
         """Commit offsets for a group without members; return what was refused, and why."""
         wanted = {
-            to_client(place): OffsetAndMetadata(it.offset, it.metadata, _NO_EPOCH)
-            for place, it in offsets.items()
+            to_client(place): OffsetAndMetadata(committed.offset, committed.metadata, _NO_EPOCH)
+            for place, committed in offsets.items()
         }
 
         def ask() -> Mapping[Any, type[kafka_errors.KafkaError]]:
@@ -138,9 +138,9 @@ class GroupAdmin:
 
 def _committed(places: Mapping[Any, Any]) -> dict[TopicPartition, Committed]:
     return {
-        from_client(place): Committed(it.offset, it.metadata or "")
-        for place, it in places.items()
-        if it.offset >= 0
+        from_client(place): Committed(committed.offset, committed.metadata or "")
+        for place, committed in places.items()
+        if committed.offset >= 0
     }
 
 

@@ -113,7 +113,9 @@ class LogEnds:
     def _ask(self) -> None:
         now = time.monotonic()
         leaders: dict[int, list[TopicPartition]] = {}
-        for topic_partition in [it for it, at in self._ask_at.items() if at <= now]:
+        for topic_partition in [
+            asked for asked, due_time in self._ask_at.items() if due_time <= now
+        ]:
             leader = self._client.cluster.leader_for_partition(to_client(topic_partition))
             if leader in (None, -1):
                 self._not_answered[topic_partition] = "no broker leads it"
@@ -124,13 +126,15 @@ class LogEnds:
             asking = partial(self._ask_leader, leader, partitions, now + self._max_age)
             self._client.spawn(asking, partial(self._refused, partitions))
 
-    async def _ask_leader(self, leader: int, partitions: list[TopicPartition], at: float) -> None:
+    async def _ask_leader(
+        self, leader: int, partitions: list[TopicPartition], due_time: float
+    ) -> None:
         # First: a transaction that ends meanwhile must not look like an open one.
         last = await self._questions.ends(leader, partitions, committed=False)
         for topic_partition, end in (await self._questions.ends(leader, partitions)).items():
             self._not_answered.pop(topic_partition, None)
             # A fetch may have told something newer meanwhile, or the partition left.
-            if self._ask_at.get(topic_partition) == at:
+            if self._ask_at.get(topic_partition) == due_time:
                 self._note(topic_partition, end, last.get(topic_partition, end))
 
     def _refused(self, partitions: Iterable[TopicPartition], error: BaseException) -> None:

@@ -217,9 +217,9 @@ class KafkaReader:
         """Request metadata for partitions whose leader is unknown; tell whether there are any."""
         cluster = self._client.cluster
         topics = {
-            it.topic
-            for it in partitions
-            if cluster.leader_for_partition(to_client(it)) in (None, -1)
+            topic_partition.topic
+            for topic_partition in partitions
+            if cluster.leader_for_partition(to_client(topic_partition)) in (None, -1)
         }
         for topic in topics:
             cluster.add_topic(topic)

@@ -248,7 +248,7 @@ class Questions:
         spec = OffsetSpec.EARLIEST if earliest else OffsetSpec.LATEST
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         answers = await self._list_offsets(leader, keys, spec, self._timeout, isolation)
-        return {key: int(it.offset) for key, it in answers.items() if not it.error_code}
+        return {key: int(answer.offset) for key, answer in answers.items() if not answer.error_code}
 
     async def open_transactions(
         self, topic_partitions: Sequence[TopicPartition]
@@ -282,9 +282,11 @@ class Questions:
         sent = self._client.manager.send(request, node_id=self._client.aside(leader, "questions"))
         answer = await self._client.manager.wait_for(sent, timeout * 1000)
         return {
-            TopicPartition(described_topic.name, it.partition_index): it
+            TopicPartition(
+                described_topic.name, described_partition.partition_index
+            ): described_partition
             for described_topic in answer.topics
-            for it in described_topic.partitions
+            for described_partition in described_topic.partitions
         }
 
     def topics(self, names: list[str] | None) -> dict[str, Topic]:

@@ -54,7 +54,9 @@ async def first_open_transactions(
     seconds bounds each request.
     """
     first = await _first_producers(client, topic_partitions, timeout)
-    described = await _describe(client, {int(it.producer_id) for it in first.values()}, timeout)
+    described = await _describe(
+        client, {int(earliest.producer_id) for earliest in first.values()}, timeout
+    )
     opened = {
         key: _open_transaction(key, producer, described.get(int(producer.producer_id)))
         for key, producer in first.items()
@@ -122,7 +124,9 @@ async def _describe(
             state_filters=[], producer_id_filters=sorted(producer_ids), max_version=0
         )
         listed = await _ask(client, broker.node_id, request, timeout)
-        names = [str(it.transactional_id) for it in listed.transaction_states] if listed else []
+        names = (
+            [str(entry.transactional_id) for entry in listed.transaction_states] if listed else []
+        )
         if not names:
             continue
         answer = await _ask(
@@ -140,7 +144,9 @@ def _described(state: Any) -> _Described:
         state=str(state.transaction_state),
         since=_seconds(int(state.transaction_start_time_ms)),
         topic_partitions=frozenset(
-            TopicPartition(it.topic, number) for it in state.topics for number in it.partitions
+            TopicPartition(topic.topic, number)
+            for topic in state.topics
+            for number in topic.partitions
         ),
     )
 

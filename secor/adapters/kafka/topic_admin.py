@@ -101,7 +101,8 @@ class TopicAdmin:
         if refused:
             # What only a person can mend decides what is done about all.
             kind = min(
-                (type(refusal) for refusal in refused), key=lambda it: issubclass(it, Unavailable)
+                (type(refusal) for refusal in refused),
+                key=lambda error_class: issubclass(error_class, Unavailable),
             )
             raise kind("; ".join(map(str, refused)))
 
@@ -122,8 +123,12 @@ class TopicAdmin:
         if code not in (0, _EXISTS):
             why = error_text(kafka_errors.for_code(code)(answer["error_message"] or ""))
             return ProposedTopic(f"the brokers would not make it: {why}", settings.settings)
-        told = (answer.get("configs") or {}).items()
-        known = {name: it["value"] for name, it in told if it["value"] not in (None, "")}
+        settings_of_topic = (answer.get("configs") or {}).items()
+        known = {
+            name: setting["value"]
+            for name, setting in settings_of_topic
+            if setting["value"] not in (None, "")
+        }
         return ProposedTopic(None, {**known, **settings.settings})
 
     def _send_create(
@@ -200,7 +205,9 @@ class TopicAdmin:
                 answer = self._admin.alter_configs(together, raise_on_unknown=False)
             except kafka_errors.KafkaError as error:
                 raise translated(error, what) from error
-            refused |= {it: why for it, why in answer["topic"].items() if why != "OK"}
+            refused |= {
+                refused_topic: why for refused_topic, why in answer["topic"].items() if why != "OK"
+            }
         return refused
 
     def describe(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
@@ -264,7 +271,9 @@ def _not_made(answer: Mapping[str, Any]) -> SecorError:
 
 
 def _description(described: Mapping[str, Any], values: Mapping[str, Any]) -> TopicDescription:
-    known = {name: it for name, it in values.items() if it["value"] not in (None, "")}
+    known = {
+        name: setting for name, setting in values.items() if setting["value"] not in (None, "")
+    }
     partitions = described["partitions"]
     return TopicDescription(
         name=described["name"],
@@ -272,20 +281,25 @@ def _description(described: Mapping[str, Any], values: Mapping[str, Any]) -> Top
         partitions=len(partitions),
         replication_factor=len(partitions[0]["replica_nodes"]),
         settings={
-            name: it["value"]
-            for name, it in known.items()
-            if it["config_source"] == _OF_THE_TOPIC and not it["is_sensitive"]
+            name: setting["value"]
+            for name, setting in known.items()
+            if setting["config_source"] == _OF_THE_TOPIC and not setting["is_sensitive"]
         },
-        effective={name: it["value"] for name, it in known.items()},
+        effective={name: setting["value"] for name, setting in known.items()},
         rights=_names(described["authorized_operations"]),
     )
 
 
 def _free_bytes(log_dirs: Sequence[Mapping[str, Any]]) -> int | None:
     """Return what is free for the logs of one broker; directories of one disk count once."""
-    if not log_dirs or any(it["error_code"] or it.get("usable_bytes", -1) < 0 for it in log_dirs):
+    if not log_dirs or any(
+        log_dir["error_code"] or log_dir.get("usable_bytes", -1) < 0 for log_dir in log_dirs
+    ):
         return None
-    return sum(usable for _, usable in {(it["total_bytes"], it["usable_bytes"]) for it in log_dirs})
+    return sum(
+        usable
+        for _, usable in {(log_dir["total_bytes"], log_dir["usable_bytes"]) for log_dir in log_dirs}
+    )
 
 
 def _names(operations: Iterable[object] | None) -> frozenset[str]:

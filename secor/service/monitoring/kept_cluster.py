@@ -17,7 +17,7 @@ class KeptKind:
     """The last good look at a kind, in seconds since 1970, and the error since then."""
 
     kind: str
-    at: float | None
+    last_success: float | None
     error: str | None
 
 
@@ -45,7 +45,7 @@ class KeptClusterBoard:
         """Record a look that failed."""
         with self._lock:
             before = self._kinds.get(kind)
-            self._kinds[kind] = KeptKind(kind, before.at if before else None, error)
+            self._kinds[kind] = KeptKind(kind, before.last_success if before else None, error)
         self._metrics.cluster_failures.labels(kind).inc()
 
     def denied(self, groups: int) -> None:
@@ -56,7 +56,11 @@ class KeptClusterBoard:
     def clear(self) -> None:
         """Forget everything: another process looks, and reports."""
         with self._lock:
-            kinds = [it.kind for it in self._kinds.values() if it.at is not None]
+            kinds = [
+                kept_kind.kind
+                for kept_kind in self._kinds.values()
+                if kept_kind.last_success is not None
+            ]
             self._kinds.clear()
         for kind in kinds:
             self._metrics.cluster_kept.remove(kind)
@@ -68,9 +72,11 @@ class KeptClusterBoard:
             kinds = sorted(self._kinds.values(), key=lambda kind: kind.kind)
         return [
             {
-                "kind": it.kind,
-                "age": None if it.at is None else max(0.0, now - it.at),
-                "error": it.error,
+                "kind": kept_kind.kind,
+                "age": None
+                if kept_kind.last_success is None
+                else max(0.0, now - kept_kind.last_success),
+                "error": kept_kind.error,
             }
-            for it in kinds
+            for kept_kind in kinds
         ]

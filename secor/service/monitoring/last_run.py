@@ -242,10 +242,12 @@ class LastRun:
             return
         registry = CollectorRegistry()
         gauges: dict[str, Gauge] = {}
-        for it, labels, value in rows:
-            if it.name not in gauges:
-                gauges[it.name] = Gauge(it.name, it.help, it.labels, registry=registry)
-            gauges[it.name].labels(**labels).set(value)
+        for definition, labels, value in rows:
+            if definition.name not in gauges:
+                gauges[definition.name] = Gauge(
+                    definition.name, definition.help, definition.labels, registry=registry
+                )
+            gauges[definition.name].labels(**labels).set(value)
         try:
             write_to_textfile(str(self._path), registry)
             self._path.chmod(0o644)  # another user reads it, whatever our mask is

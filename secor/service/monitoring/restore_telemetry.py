@@ -157,14 +157,14 @@ class RestoreTelemetry:
         phases = Counter(source.phase for source in assigned_sources)
         for phase in Phase:
             metrics.source_partitions.labels(phase.value).set(phases[phase])
-        for it in assigned_sources:
-            place = (it.source.topic, str(it.source.partition))
-            metrics.left.labels(*place).set(self.left(it))
-            if it.error is None:  # it was opened again, and did something
-                self._tell_ended(it.source, source=str(it.source))
-            if it.phase is not Phase.WORKING:
+        for assigned in assigned_sources:
+            place = (assigned.source.topic, str(assigned.source.partition))
+            metrics.left.labels(*place).set(self.left(assigned))
+            if assigned.error is None:  # it was opened again, and did something
+                self._tell_ended(assigned.source, source=str(assigned.source))
+            if assigned.phase is not Phase.WORKING:
                 # One that its source has not ended yet ends without a word.
-                self._forget_open(it.source)
+                self._forget_open(assigned.source)
         sources = {source.source for source in assigned_sources}
         for gone in self._shown - sources:
             metrics.left.remove(gone.topic, str(gone.partition))
@@ -173,7 +173,8 @@ class RestoreTelemetry:
             self._repeated.ended(gone)
         self._shown = sources
         self._rows = tuple(
-            self._row(it) for it in sorted(assigned_sources, key=lambda source: source.source)
+            self._row(assigned)
+            for assigned in sorted(assigned_sources, key=lambda source: source.source)
         )
 
     @property

@@ -138,9 +138,9 @@ class Troubles:
         with self._lock:
             for trouble in self._open.values():
                 trouble.last = {
-                    key: at
-                    for key, at in trouble.last.items()
-                    if key in waiting and (waiting[key] or at > well_before)
+                    key: last_time
+                    for key, last_time in trouble.last.items()
+                    if key in waiting and (waiting[key] or last_time > well_before)
                 }
             return self._take_ended()
 

@@ -36,12 +36,12 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Mishap:
-    """The last error: ``at`` in seconds since the epoch, and what to do.
+    """The last error: ``time`` in seconds since the epoch, and what to do.
 
     ``since`` is when errors of its kind began to come, without an upload in between.
     """
 
-    at: float
+    time: float
     since: float
     kind: str
     message: str
@@ -50,20 +50,20 @@ class Mishap:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """The last commit: ``at`` in seconds since the epoch, the batch's age in seconds."""
+    """The last commit: ``time`` in seconds since the epoch, the batch's age in seconds."""
 
-    at: float
+    time: float
     age: float
 
 
 @dataclass(frozen=True, slots=True)
 class StatusSnapshot:
-    """What the loop said, all of one moment (``at`` monotonic, in seconds).
+    """What the loop said, all of one moment (``monotonic_time`` in seconds).
 
     ``ledger_up`` is None until the ledger was asked for the first time.
     """
 
-    at: float
+    monotonic_time: float
     statuses: tuple[Status, ...]
     ledger_up: bool | None
 
@@ -132,7 +132,11 @@ class Board:
         now, known = self._clock.now(), self._mishaps.get(topic_partition)
         upload = self._uploads.get(topic_partition)
         since = now
-        if known is not None and known.kind == kind and (upload is None or upload.at < known.at):
+        if (
+            known is not None
+            and known.kind == kind
+            and (upload is None or upload.time < known.time)
+        ):
             since = known.since
         self._mishaps[topic_partition] = Mishap(now, since, kind, str(error), remedy(error))
 

@@ -189,11 +189,11 @@ def _cluster(kinds: Sequence[Picture]) -> Iterable[str]:
     yield "<h2>Kept of the cluster</h2>"
     rows = (
         StatusRow(
-            it["kind"],
-            ["never" if it["age"] is None else f"{ago(it['age'])} ago"],
-            [f'<span class="bad">{sentence(it["error"])}</span>'] if it["error"] else [],
+            kind["kind"],
+            ["never" if kind["age"] is None else f"{ago(kind['age'])} ago"],
+            [f'<span class="bad">{sentence(kind["error"])}</span>'] if kind["error"] else [],
         )
-        for it in kinds
+        for kind in kinds
     )
     yield from html_table(("kind", "looked at"), rows)
 

@@ -46,7 +46,9 @@ def lasting_errors(partitions: Sequence[Picture]) -> list[dict[str, Any]]:
         if error is not None and not error["over"]:
             key = error_pattern(error["kind"], error["message"], partition["topic"])
             alike.setdefault(key, []).append(partition)
-    return sorted(map(_together, alike.values()), key=lambda it: -len(it["partitions"]))
+    return sorted(
+        map(_together, alike.values()), key=lambda lasting_error: -len(lasting_error["partitions"])
+    )
 
 
 def _together(partitions: Sequence[Picture]) -> dict[str, Any]:
@@ -81,7 +83,7 @@ def picture(board: Board, health: Health) -> dict[str, Any]:
         "instance": about.instance,
         "started": iso_time(board.started),
         "at": iso_time(wall),
-        "snapshot_age": age(monotonic, snapshot.at),
+        "snapshot_age": age(monotonic, snapshot.monotonic_time),
         "alive": health.alive().status is HTTPStatus.OK,
         "ready": well,
         "waiting": [] if well else ready.body.decode().splitlines(),
@@ -105,7 +107,7 @@ def picture(board: Board, health: Health) -> dict[str, Any]:
 
 
 def _server(name: str, state: ServerState, wall: float) -> dict[str, Any]:
-    error, at = state.error, state.error_at
+    error, error_time = state.error, state.error_at
     return {
         "server": name,
         "answers": state.answers,
@@ -113,10 +115,10 @@ def _server(name: str, state: ServerState, wall: float) -> dict[str, Any]:
         "failing_since": None if state.since is None else iso_time(state.since),
         "failing_age": age(wall, state.since),
         "last_error": None
-        if error is None or at is None
+        if error is None or error_time is None
         else {
-            "at": iso_time(at),
-            "age": age(wall, at),
+            "at": iso_time(error_time),
+            "age": age(wall, error_time),
             "message": str(error),
             "remedy": remedy(error),
         },
@@ -162,7 +164,7 @@ def _partition(board: Board, status: Status, wall: float, monotonic: float) -> d
         "uploading": status.in_work,
         "last_commit_age": age(monotonic, status.committed_at),
         "last_upload": upload
-        and {"at": iso_time(upload.at), "age": age(wall, upload.at), "batch_age": upload.age},
+        and {"at": iso_time(upload.time), "age": age(wall, upload.time), "batch_age": upload.age},
         "last_error": mishap and _mishap(mishap, status, wall, monotonic),
         "stopped": None if status.error is None else str(status.error),
         "stopped_age": age(monotonic, status.stopped_at),
@@ -186,10 +188,10 @@ def _withheld(status: Status, wall: float) -> dict[str, Any] | None:
 def _mishap(mishap: Mishap, status: Status, wall: float, monotonic: float) -> dict[str, Any]:
     """Return an error; it is over when its partition has committed, or been positioned, since."""
     well_age = age(monotonic, status.committed_at)
-    over = well_age is not None and well_age <= wall - mishap.at
+    over = well_age is not None and well_age <= wall - mishap.time
     return {
-        "at": iso_time(mishap.at),
-        "age": age(wall, mishap.at),
+        "at": iso_time(mishap.time),
+        "age": age(wall, mishap.time),
         "since": iso_time(mishap.since),
         "since_age": age(wall, mishap.since),
         "over": over and status.state is not ReadingState.STOPPED,

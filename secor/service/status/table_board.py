@@ -33,13 +33,13 @@ class HasState(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CommitKnown:
-    """The last commit of a table: ``at`` in seconds since the epoch.
+    """The last commit of a table: ``time`` in seconds since the epoch.
 
     One that another process announced has the id of its cycle, and no numbers.
     """
 
     id: str
-    at: float
+    time: float
     files: int | None = None
     rows: int | None = None
 

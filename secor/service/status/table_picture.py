@@ -94,8 +94,8 @@ def _table(table: TableKnown, staged: Backlog | None, now: float) -> Values:
         if commit is None
         else {
             "id": commit.id,
-            "at": iso_time(commit.at),
-            "age": age(now, commit.at),
+            "at": iso_time(commit.time),
+            "age": age(now, commit.time),
             "files": commit.files,
             "rows": commit.rows,
         },

@@ -33,28 +33,32 @@ Kind = Literal["made", "added", "widened", "made optional"]
 
 @dataclass(frozen=True, slots=True)
 class SchemaStep:
-    """One change of a table's columns, at wall clock milliseconds ``at``.
+    """One change of a table's columns, at wall clock milliseconds ``time``.
 
     ``columns`` are what the step did, and the kinds of values seen, "" where nobody looked, by
     dotted path.  ``declared`` is the file that declared them, ``first`` the place of the first
     message of those that they were made from.
     """
 
-    at: int
+    time: int
     columns: Mapping[str, tuple[Kind, str]] = field(default_factory=dict)
     declared: str | None = None
     first: tuple[TopicPartition, int] | None = None
 
     def data(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        data: dict[str, Any] = {"at": self.at}
+        data: dict[str, Any] = {"at": self.time}
         if self.declared is not None:
             data["declared"] = self.declared
         if self.first is not None:
             key, offset = self.first
             data["first"] = [key.topic, key.partition, offset]
         for kind in dict.fromkeys(kind for kind, _ in self.columns.values()):
-            own = {path: seen for path, (it, seen) in self.columns.items() if it == kind}
+            own = {
+                path: seen
+                for path, (column_kind, seen) in self.columns.items()
+                if column_kind == kind
+            }
             data[kind] = own if any(own.values()) else list(own)
         return data
 
@@ -75,7 +79,7 @@ class SchemaStep:
 
 
 def step_of_new_table(
-    at: int, columns: pa.Schema, declared: str | None, notes: ColumnNotes
+    time: int, columns: pa.Schema, declared: str | None, notes: ColumnNotes
 ) -> SchemaStep:
     """Return the step that makes a table, by its ``schema_file`` or by messages."""
     kinds = {} if declared is not None else dict(notes.kinds)
@@ -83,10 +87,10 @@ def step_of_new_table(
         name: ("made", kinds.get(name, "")) for name in columns.names
     }
     first = None if declared is not None else notes.first
-    return SchemaStep(at, made, declared, first)
+    return SchemaStep(time, made, declared, first)
 
 
-def step_of_changes(at: int, changes: Sequence[SchemaChange], notes: ColumnNotes) -> SchemaStep:
+def step_of_changes(time: int, changes: Sequence[SchemaChange], notes: ColumnNotes) -> SchemaStep:
     """Return the step that messages ask for."""
     kinds = dict(notes.kinds)
     columns: dict[str, tuple[Kind, str]] = {}
@@ -98,7 +102,7 @@ def step_of_changes(at: int, changes: Sequence[SchemaChange], notes: ColumnNotes
             columns[path] = "widened", f"to {type_name(change.type)}"
         else:
             columns[path] = "made optional", ""
-    return SchemaStep(at, columns, None, notes.first)
+    return SchemaStep(time, columns, None, notes.first)
 
 
 def properties_after(properties: Mapping[str, str], group: str, step: SchemaStep) -> dict[str, str]:
@@ -108,7 +112,11 @@ def properties_after(properties: Mapping[str, str], group: str, step: SchemaStep
     steps = [*_steps(properties, group), step]
     name = property_name(group, PROPERTY)
     while len(text := _dumped(steps)) > MOST_BYTES and steps:
-        known = [at for at, it in enumerate(steps) if any(seen for _, seen in it.columns.values())]
+        known = [
+            index
+            for index, earlier in enumerate(steps)
+            if any(seen for _, seen in earlier.columns.values())
+        ]
         if known:
             plain = {path: (kind, "") for path, (kind, _) in steps[known[0]].columns.items()}
             steps[known[0]] = replace(steps[known[0]], columns=plain)
@@ -125,7 +133,7 @@ def steps_of(table: Table, group: str) -> list[SchemaStep]:
 def _steps(properties: Mapping[str, str], group: str) -> list[SchemaStep]:
     text = properties.get(property_name(group, PROPERTY))
     try:
-        return [SchemaStep.of(it) for it in load_json(text)] if text else []
+        return [SchemaStep.of(data) for data in load_json(text)] if text else []
     except (ValueError, LookupError, TypeError, AttributeError):
         return []  # it only explains: nothing depends on it
 

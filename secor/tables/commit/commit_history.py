@@ -28,7 +28,7 @@ class CommitObject:
     """What a commit is about to do.
 
     ``manifests`` are the keys that its ``files`` come from; ``previous`` is the group's commit
-    before it; ``at`` wall clock milliseconds.  With ``previous_in_part`` the branch has only the
+    before it; ``time`` wall clock milliseconds.  With ``previous_in_part`` the branch has only the
     lower snapshot of the commit before: a person went on without the rows that it had appended.
     """
 
@@ -37,7 +37,7 @@ class CommitObject:
     table: str
     uuid: str
     previous: str | None
-    at: int
+    time: int
     vector: Vector
     manifests: tuple[str, ...]
     files: tuple[TableFiles, ...]
@@ -51,7 +51,7 @@ class CommitObject:
             "table": self.table,
             "uuid": self.uuid,
             "previous": self.previous,
-            "at": self.at,
+            "at": self.time,
             "vector": load_json(self.vector.dump()),
             "manifests": self.manifests,
             "files": [table_files_data(files) for files in self.files],

@@ -129,19 +129,25 @@ class CycleCommit:
             self._sources = {manifest.topic_partition for manifest in self._staging.find()}
         # Topics that are gone may have left manifests.  New ones wait for the next cycle.
         entries = self._read_ledger(partitions | self._sources)
-        offsets = {key: it.committed for key, it in entries.items() if it.committed is not None}
-        topic_ids = {key: it.topic_id or present_ids.get(key.topic) for key, it in entries.items()}
+        offsets = {
+            key: entry.committed for key, entry in entries.items() if entry.committed is not None
+        }
+        topic_ids = {
+            key: entry.topic_id or present_ids.get(key.topic) for key, entry in entries.items()
+        }
         # Ledger before listing: a manifest is put before its ledger entry moves, so below an
         # offset that was read first no manifest can be missing from the listing.
         staged = self._staging.read(offsets, topic_ids)
         self._sources = set(self._staging.sources)
         self._note_timestamps(staged)
         complete = frozenset(
-            it
-            for it in partitions
-            if it in ends
-            and it in high_watermarks
-            and offsets.get(it, 0) >= ends[it] >= high_watermarks[it]
+            topic_partition
+            for topic_partition in partitions
+            if topic_partition in ends
+            and topic_partition in high_watermarks
+            and offsets.get(topic_partition, 0)
+            >= ends[topic_partition]
+            >= high_watermarks[topic_partition]
         )  # when their logs were asked, these held nothing that was not committed; the times of
         # what is behind an open transaction are not known
 

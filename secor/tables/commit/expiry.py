@@ -93,7 +93,7 @@ def expired_plans(
     ``in_use`` gives the fingerprints of open intents.  A process that still makes batches under
     an older plan costs its successor a wait, no more.
     """
-    old = [(fingerprint, it) for fingerprint, it in notes.list() if it.modified < before]
+    old = [(fingerprint, note) for fingerprint, note in notes.list() if note.modified < before]
     used = frozenset(in_use()) if old else frozenset()
     for fingerprint, stored in old:
         if fingerprint not in used:
@@ -156,7 +156,7 @@ def _unnamed(
     before: float,
 ) -> Iterator[tuple[StoredObject, ObjectInfo]]:
     """Give files of ranges that the table has, but that no manifest and nobody else names."""
-    candidates = [it for it in store.list(root) if it.modified < before]
+    candidates = [listed for listed in store.list(root) if listed.modified < before]
     if not candidates:
         return
     named = {

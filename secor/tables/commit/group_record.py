@@ -40,7 +40,7 @@ SUMMARY_NAMES = (
 class LastCommit:
     """The group's last commit to a table.
 
-    ``after`` is the sequence number of the snapshot below it (0 for none), ``at`` wall clock
+    ``after`` is the sequence number of the snapshot below it (0 for none), ``time`` wall clock
     milliseconds; ``previous`` is the commit before it on the same branch: one that was rolled
     back is nobody's predecessor.
     """
@@ -48,7 +48,7 @@ class LastCommit:
     id: str
     after: int
     epoch: int
-    at: int
+    time: int
     previous: str | None = None
 
 
@@ -195,13 +195,13 @@ def _commit_data(commit: LastCommit) -> dict[str, object]:
         "id": commit.id,
         "after": commit.after,
         "epoch": commit.epoch,
-        "at": commit.at,
+        "at": commit.time,
         "previous": commit.previous,
     }
 
 
 def _commit(data: Mapping[str, object]) -> LastCommit:
     previous = data["previous"]
-    after, epoch, at = (int(str(data[name])) for name in ("after", "epoch", "at"))
+    after, epoch, time = (int(str(data[name])) for name in ("after", "epoch", "at"))
     before = None if previous is None else str(previous)
-    return LastCommit(str(data["id"]), after, epoch, at, before)
+    return LastCommit(str(data["id"]), after, epoch, time, before)

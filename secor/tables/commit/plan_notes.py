@@ -124,7 +124,7 @@ class PlanNotes:
 def _data(name: str, version: TableVersion | None) -> dict[str, object]:
     if version is None:
         return {"table": name, "schema": None, "spec": None, "declined": []}
-    declined = sorted((_change_data(it) for it in version.declined), key=str)
+    declined = sorted((_change_data(change) for change in version.declined), key=str)
     return {
         "table": name,
         "schema": version.schema_id,

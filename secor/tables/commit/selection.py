@@ -229,7 +229,7 @@ def _of_partition(
     refused: list[TableFiles] = []
     waiting = waiting_manifests(record.refused)
     reached = _Reached()
-    for item in sorted(items, key=lambda it: (it.range.start, it.range.end)):
+    for item in sorted(items, key=lambda item: (item.range.start, item.range.end)):
         key, manifest = item.listed.key, item.manifest
         if manifest is None:
             return _Chosen(tuple(take), frozenset(done), item.fault, tuple(refused))
@@ -283,7 +283,9 @@ def _to_try_again(
     if item.outlined:
         raise ManifestNeeded(table, item.listed.key)
     of_table = (file for file in _files_of(table, item.manifest) if file.uuid == uuid)
-    return only_refused((it for it in of_table if it.operation == "append"), record.refused)
+    return only_refused(
+        (files for files in of_table if files.operation == "append"), record.refused
+    )
 
 
 def is_below(vector: Vector, manifest: Manifest) -> bool:

@@ -318,12 +318,12 @@ class TableCommitter:
     ) -> Done | str:
         """Make one attempt; return the answer of one that is not known to be done."""
         head = table.head(self._branch)
-        at = int(self._clock.now() * 1000)
+        time = int(self._clock.now() * 1000)
         previous, in_part = record.commit.id if record.commit is not None else None, False
         if lineage(table, self._branch, record) is Lineage.ROLLED_BACK:
             previous, in_part = newest_commit(table, self._branch, self._group)
         after = head.sequence_number or 0 if head is not None else 0
-        last = LastCommit(commit_id, after, epoch, at, previous)
+        last = LastCommit(commit_id, after, epoch, time, previous)
         written = replace(proposal.record, commit=last)
         # Before the commit: one that is in the table always has its object.
         self._history.put(
@@ -333,7 +333,7 @@ class TableCommitter:
                 table=table.identifier,
                 uuid=table.uuid,
                 previous=previous,
-                at=at,
+                time=time,
                 vector=written.vector,
                 manifests=proposal.manifests,
                 files=proposal.files,

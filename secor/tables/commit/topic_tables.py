@@ -164,7 +164,12 @@ class TopicTables:
     def _open_noted(self, noted: NotedVersion) -> TableVersion | None:
         """Return a version under one of the routes that lead to its table."""
         route = self._wanted().get(noted.table) or next(
-            (it for it in self._routes if it.may_name(self._topic, noted.table)), None
+            (
+                candidate
+                for candidate in self._routes
+                if candidate.may_name(self._topic, noted.table)
+            ),
+            None,
         )
         try:
             table = self._catalog.load_table(noted.table)
@@ -227,7 +232,9 @@ class TopicTables:
                 )
             elif not route.settings.auto_create:
                 versions[name] = None
-        self._named = {name: it for name, it in self._named.items() if name in versions}
+        self._named = {
+            name: table_version for name, table_version in self._named.items() if name in versions
+        }
         with self._lock:
             self._needs = self._needs[len(needs) :]
         return versions

@@ -18,11 +18,11 @@ def plan_table_recovery(
     generation: int,
     log_end: int,
     owner: str,
-    at: float,
+    now: float,
 ) -> RecoveredEntry | None:
     """Return the entry to make; None where nothing is there.
 
-    ``archive`` has what is in quarantine; ``owner`` and ``at`` (seconds since the epoch) are of
+    ``archive`` has what is in quarantine; ``owner`` and ``now`` (seconds since the epoch) are of
     the intent by which the service completes the last batch there.  Raises
     ``ConfigurationError`` where what is there contradicts itself, or the log.
     """
@@ -61,7 +61,7 @@ def plan_table_recovery(
         for extent in extents
         if extent.archived.info and extent.archived.info.batch == open_batch
     ]
-    intent = intent_of(archive, topic_partition, open_batch, of_last, owner, at)
+    intent = intent_of(archive, topic_partition, open_batch, of_last, owner, now)
     remark = f"of the last batch {open_batch} only quarantine tells: the service completes it"
     return RecoveredEntry(topic_partition, committed, proof.topic_id, intent, (remark,))
 
@@ -71,12 +71,12 @@ def _of_topic(
 ) -> list[StoredRange]:
     """Leave out other generations, and what a topic of this name had that was deleted since."""
     return [
-        it
-        for it in extents
-        if it.archived.name.generation == generation
+        extent
+        for extent in extents
+        if extent.archived.name.generation == generation
         and (
-            it.archived.info is None
+            extent.archived.info is None
             or topic_id is None
-            or it.archived.info.topic_id in (None, topic_id)
+            or extent.archived.info.topic_id in (None, topic_id)
         )
     ]

@@ -47,7 +47,7 @@ class Proof:
         all of its files.
         """
         offsets = [(end, f"the table {table}") for table, end in self.tables.items()]
-        offsets += [(it.range.end, it.listed.key) for it in self.manifests]
+        offsets += [(manifest.range.end, manifest.listed.key) for manifest in self.manifests]
         return max(offsets, default=None)
 
     def check_manifests(self) -> None:
@@ -185,7 +185,7 @@ def quarantined_after(
     """
     proof.check()
     reached, what = proof.reached or (0, "")
-    later = sorted(it for it in set(quarantined) if it.end > reached)
+    later = sorted(offset_range for offset_range in set(quarantined) if offset_range.end > reached)
     for before, after in pairwise([OffsetRange(0, reached), *later]):
         if after.start < before.end:
             of_reached = f"what {what} has, up to {reached}" if before.end == reached else before

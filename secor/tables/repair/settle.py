@@ -98,7 +98,10 @@ def _accepted(
         (item, item.manifest)
         for item in staged
         if item.manifest is not None
-        and any(it.table == table.identifier and it.files for it in item.manifest.tables)
+        and any(
+            table_files.table == table.identifier and table_files.files
+            for table_files in item.manifest.tables
+        )
     ]
     given_up = {
         files.uuid
@@ -124,7 +127,7 @@ def _accepted(
                 manifest.cluster, manifest.topic, TopicOffsets(manifest.topic_id)
             )
     for topic_partition, why in sorted(chosen.stopped.items()):
-        if changes and topic_partition.topic in {it.topic for it in foreign}:
+        if changes and topic_partition.topic in {manifest.topic for manifest in foreign}:
             changes.append(f"what is left of {topic_partition} before that is given up: {why}")
     record = replace(
         record,
@@ -155,7 +158,9 @@ def _apart(
     known: list[Staged] = []
     foreign: dict[tuple[str, str], Manifest] = {}
     first_ids: dict[tuple[str, str], str | None] = {}
-    for item, manifest in sorted(manifests, key=lambda it: (it[0].listed.modified, it[1].start)):
+    for item, manifest in sorted(
+        manifests, key=lambda pair: (pair[0].listed.modified, pair[1].start)
+    ):
         source = manifest.cluster, manifest.topic
         first_id = first_ids.setdefault(source, manifest.topic_id)
         is_second = record.vector.topic(*source) is None and (

@@ -94,10 +94,10 @@ def _read_flat(
     upserts = settings.upserts if settings.mode == "cdc" else values.distinct
     operations = np.where(among(values, upserts, settings.mode == "upsert"), UPSERT, -1)
     operations[among(values, settings.deletes)] = DELETE
-    for at in np.flatnonzero(operations < 0).tolist():
-        value = values.at(at)
+    for index in np.flatnonzero(operations < 0).tolist():
+        value = values.at(index)
         problem = "is missing" if value is None else f"is {value[:MOST_SHOWN]!r}"
-        changed_rows.bad[int(rows[at])] = (
+        changed_rows.bad[int(rows[index])] = (
             f"{settings.operation_field} {problem}: no known operation"
         )
     changed_rows.add(rows, operations, _without(fields, settings.operation_field))

@@ -84,7 +84,7 @@ class ColumnNames:
             if not items:
                 return {}
             parents = pc.list_parent_indices(array)
-            return {parents[at].as_py(): why for at, why in items.items()}
+            return {parents[item].as_py(): why for item, why in items.items()}
         if not pa.types.is_struct(kind):
             return {}
         conflicts: dict[int, str] = {}
@@ -162,8 +162,10 @@ class ColumnNames:
                 return True
             pairs = ((inner, kind.get_field_index(inner.name)) for inner in source.fields)
             return any(
-                at >= 0 and not is_mixed(inner) and self._differs(inner.type, kind.field(at).type)
-                for inner, at in pairs
+                index >= 0
+                and not is_mixed(inner)
+                and self._differs(inner.type, kind.field(index).type)
+                for inner, index in pairs
             )
         if is_list(source) and is_list(kind):
             return not is_mixed(source.value_field) and self._differs(
@@ -190,9 +192,9 @@ def _first_present(
     ]
     rows = np.arange(len(columns[0]))
     chosen = rows.copy()
-    for at in range(len(columns) - 1, -1, -1):
-        valid = columns[at].is_valid().to_numpy(zero_copy_only=False)
-        chosen = np.where(valid, at * len(rows) + rows, chosen)
+    for index in range(len(columns) - 1, -1, -1):
+        valid = columns[index].is_valid().to_numpy(zero_copy_only=False)
+        chosen = np.where(valid, index * len(rows) + rows, chosen)
     merged = pa.concat_arrays(columns).take(pa.array(chosen))
     return pa.field(name, merged.type), merged
 

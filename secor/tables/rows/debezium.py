@@ -26,7 +26,7 @@ Rows = npt.NDArray[np.int64]
 
 def read_envelopes(rows: Rows, fields: pa.StructArray, changed_rows: ReadChanges) -> list[Rows]:
     """Read Debezium's envelopes; return the rows of deletions that only their key tells."""
-    return [_read(rows[at], alike, changed_rows) for at, alike in envelopes_of(fields)]
+    return [_read(rows[chosen], alike, changed_rows) for chosen, alike in envelopes_of(fields)]
 
 
 def _read(rows: Rows, envelopes: pa.StructArray, changed_rows: ReadChanges) -> Rows:
@@ -35,13 +35,13 @@ def _read(rows: Rows, envelopes: pa.StructArray, changed_rows: ReadChanges) -> R
     by_key = deletes & ~has_field(envelopes, "before")
     upserts = among(values, UPSERTS) & has_field(envelopes, "after")
     operations = np.where(upserts, UPSERT, np.where(deletes & ~by_key, DELETE, -1))
-    for at in np.flatnonzero((operations < 0) & ~by_key).tolist():
-        changed_rows.bad[int(rows[at])] = _why_no_envelope(values.at(at))
+    for index in np.flatnonzero((operations < 0) & ~by_key).tolist():
+        changed_rows.bad[int(rows[index])] = _why_no_envelope(values.at(index))
     for operation, side in ((UPSERT, "after"), (DELETE, "before")):
         unread = operations == operation
         for chosen, objects in objects_of(envelopes, side):
-            mine = np.where(unread[chosen], operation, -1)
-            changed_rows.add(rows[chosen], mine, objects)
+            unread_operations = np.where(unread[chosen], operation, -1)
+            changed_rows.add(rows[chosen], unread_operations, objects)
             if side == "before":
                 changed_rows.add_before(rows[chosen], operations[chosen] == UPSERT, objects)
             unread[chosen] = False
@@ -73,8 +73,8 @@ def envelopes_of(fields: pa.StructArray) -> list[tuple[Rows, pa.StructArray]]:
     """
     wrapped = objects_of(fields, "payload")
     outer = np.ones(len(fields), dtype=bool)
-    for at, _ in wrapped:
-        outer[at] = False
+    for places, _ in wrapped:
+        outer[places] = False
     rest = np.flatnonzero(outer)
     if not len(rest):
         return wrapped
@@ -103,14 +103,16 @@ def objects_of(rows: pa.StructArray, name: str) -> list[tuple[Rows, pa.StructArr
 
 def _objects_in_text(column: pa.Array) -> list[tuple[Rows, pa.StructArray]]:
     values = parse_mixed(column)
-    chosen = np.array([at for at, it in enumerate(values) if isinstance(it, dict)], np.int64)
+    chosen = np.array(
+        [index for index, value in enumerate(values) if isinstance(value, dict)], np.int64
+    )
     if not len(chosen):
         return []
-    objects = [values[at] for at in chosen]
+    objects = [values[index] for index in chosen]
     sizes = text_of(column).take(pa.array(chosen)).cast(pa.binary())
     messages = pa.RecordBatch.from_arrays([sizes], ["value"])
     alike = []
-    for at, decoded in build_apart(objects, {}, messages):
-        good = np.delete(np.arange(len(at)), list(decoded.bad))
-        alike.append((chosen[at][good], decoded.rows.take(pa.array(good))))
+    for indices, decoded in build_apart(objects, {}, messages):
+        good = np.delete(np.arange(len(indices)), list(decoded.bad))
+        alike.append((chosen[indices][good], decoded.rows.take(pa.array(good))))
     return alike

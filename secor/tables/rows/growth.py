@@ -79,7 +79,9 @@ class _Look:
 
     def first_with_new(self, rows: pa.StructArray, extra: Sequence[int]) -> int | None:
         """Return the first fitting row that shows new columns."""
-        return first_that_adds(rows, extra, self._columns, lambda it: bool(self.new_columns(it)))
+        return first_that_adds(
+            rows, extra, self._columns, lambda same_rows: bool(self.new_columns(same_rows))
+        )
 
     def new_columns(self, rows: pa.StructArray) -> list[SchemaChange]:
         """Return the columns that rows show beside the table's."""
@@ -103,7 +105,9 @@ class _Look:
                 grown = replace(self._fields, fields=columns, extra_fields="drop")
                 _, still_bad = grown.fit(rows.take(pa.array(same_types)))
                 row_changes += [
-                    (int(row), changes) for at, row in enumerate(same_types) if at not in still_bad
+                    (int(row), changes)
+                    for index, row in enumerate(same_types)
+                    if index not in still_bad
                 ]
         return min(row_changes, key=lambda change: change[0], default=None)
 
@@ -237,7 +241,9 @@ def following_columns(
     columns = table.columns
     notes = ColumnNotes(
         tuple(str(field_name) for field_name in seen.outvoted if is_new(columns, field_name.path)),
-        tuple(str(it) for it in seen.mixed if is_new(columns, it.path)),
+        tuple(
+            str(mixed_column) for mixed_column in seen.mixed if is_new(columns, mixed_column.path)
+        ),
         shown_kinds(seen, columns),
         first,
     )

@@ -35,10 +35,10 @@ def check_key(key: Sequence[str], columns: pa.Schema, where: str) -> None:
             " key of [[tables]]"
         )
     for name in key:
-        at = columns.get_field_index(name)
-        if at < 0:
+        index = columns.get_field_index(name)
+        if index < 0:
             raise ConfigurationError(f"{where}: it has no column {name}, which is in key")
-        kind = columns.field(at).type
+        kind = columns.field(index).type
         if pa.types.is_nested(kind) or pa.types.is_floating(kind):
             raise ConfigurationError(f"{where}: its column {name} is {kind}, which is no key")
     reserved = sorted(RESERVED & set(columns.names))
@@ -101,8 +101,8 @@ def read_keys(
     messages = pa.RecordBatch.from_pydict({**columns, "value": values}, schema=SCHEMA)
     for group, decoded in JsonDecoder().decode_apart(messages, None):
         deleted = rows[good][group]
-        for at, reason in decoded.bad.items():
-            changed_rows.bad[int(deleted[at])] = f"{why}: {reason}"
+        for index, reason in decoded.bad.items():
+            changed_rows.bad[int(deleted[index])] = f"{why}: {reason}"
         operations = np.full(len(deleted), DELETE)
         operations[list(decoded.bad)] = -1
         changed_rows.add(deleted, operations, decoded.rows, by_key=True)
@@ -120,15 +120,15 @@ def _read_decoded(
         deleted = rows[group]
         columns = reader.identifiers(decoded.rows, key)
         operations = np.full(len(deleted), DELETE)
-        for at, reason in decoded.bad.items():
-            changed_rows.bad[int(deleted[at])] = f"{why}: {reason}"
-            operations[at] = -1
+        for index, reason in decoded.bad.items():
+            changed_rows.bad[int(deleted[index])] = f"{why}: {reason}"
+            operations[index] = -1
         known = np.zeros(len(deleted), dtype=bool)
         for _, column in columns:
             known |= column.is_valid().to_numpy(zero_copy_only=False)
-        for at in np.flatnonzero(~known).tolist():
-            changed_rows.bad.setdefault(int(deleted[at]), why)
-            operations[at] = -1
+        for index in np.flatnonzero(~known).tolist():
+            changed_rows.bad.setdefault(int(deleted[index]), why)
+            operations[index] = -1
         if columns:
             source = pa.StructArray.from_arrays(
                 [column for _, column in columns], fields=[field for field, _ in columns]
@@ -171,7 +171,9 @@ def _names_in_keys(
         for row, fields in zip(group.tolist(), decoded.rows.to_pylist(), strict=True):
             value = next(iter((fields or {}).values()), None)
             if isinstance(value, dict):
-                names[row] = frozenset(name for name, it in value.items() if it is not None)
+                names[row] = frozenset(
+                    name for name, key_value in value.items() if key_value is not None
+                )
     return names
 
 

@@ -281,11 +281,11 @@ def _applied(kind: pa.DataType, path: Path, change: SchemaChange) -> pa.DataType
     if pa.types.is_map(kind):
         return pa.map_(kind.key_field, _field(kind.item_field, path[1:], change))
     fields = list(kind.fields)
-    at = kind.get_field_index(path[0])
-    if at < 0:
+    index = kind.get_field_index(path[0])
+    if index < 0:
         assert isinstance(change, AddColumn)
         return pa.struct([*fields, pa.field(path[0], change.type)])
-    fields[at] = _field(fields[at], path[1:], change)
+    fields[index] = _field(fields[index], path[1:], change)
     return pa.struct(fields)
 
 
@@ -322,9 +322,9 @@ def _is_needed(kind: pa.DataType, path: Path, change: SchemaChange) -> bool:
         return path[0] == VALUE and _field_needs(kind.item_field, path[1:], change)
     if not pa.types.is_struct(kind):
         return False
-    at = kind.get_field_index(path[0])
-    if at >= 0:
-        return _field_needs(kind.field(at), path[1:], change)
+    index = kind.get_field_index(path[0])
+    if index >= 0:
+        return _field_needs(kind.field(index), path[1:], change)
     taken = {field.name.lower() for field in kind.fields}
     return isinstance(change, AddColumn) and len(path) == 1 and path[0].lower() not in taken
 

@@ -60,7 +60,10 @@ def staged_rows(
     """
     records, count = chunk.records, len(rows)
     arrays = [_column(rows, column) for column in columns]
-    fields = [pa.field(it.name, array.type) for it, array in zip(columns, arrays, strict=True)]
+    fields = [
+        pa.field(row_column.name, array.type)
+        for row_column, array in zip(columns, arrays, strict=True)
+    ]
     position = [
         pa.repeat(pa.scalar(operation, pa.int8()), count),
         pa.repeat(chunk.topic_partition.topic, count),
@@ -80,8 +83,8 @@ def kept_lists(rows: int, masks: Mapping[int, npt.NDArray[np.bool_]]) -> pa.Arra
     """Return ``KEPT`` of so many rows; ``masks`` are those of columns by number."""
     numbers = np.array(sorted(masks), np.int32)
     matrix = np.zeros((rows, len(numbers)), dtype=bool)
-    for at, number in enumerate(numbers.tolist()):
-        matrix[:, at] = masks[number]
+    for index, number in enumerate(numbers.tolist()):
+        matrix[:, index] = masks[number]
     ends = np.cumsum(matrix.sum(axis=1), dtype=np.int32)
     values = numbers[np.nonzero(matrix)[1]]
     starts = pa.array(np.concatenate([np.zeros(1, np.int32), ends]))
@@ -89,5 +92,5 @@ def kept_lists(rows: int, masks: Mapping[int, npt.NDArray[np.bool_]]) -> pa.Arra
 
 
 def _column(rows: pa.StructArray, column: pa.Field) -> pa.Array:
-    at = rows.type.get_field_index(column.name)
-    return pa.nulls(len(rows), plain_type(column.type)) if at < 0 else rows.field(at)
+    index = rows.type.get_field_index(column.name)
+    return pa.nulls(len(rows), plain_type(column.type)) if index < 0 else rows.field(index)

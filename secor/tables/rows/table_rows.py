@@ -233,10 +233,10 @@ def without_origin(where: str, name: str) -> str:
 
 
 def _check_origin(schema: pa.Schema, name: str, where: str) -> None:
-    at = schema.get_field_index(name)
-    if at < 0:
+    index = schema.get_field_index(name)
+    if index < 0:
         raise ConfigurationError(without_origin(where, name))
-    kind = plain_type(schema.field(at).type)
+    kind = plain_type(schema.field(index).type)
     allowed = {METADATA_TYPES[name], OTHER_TYPES.get(name)}
     if kind not in allowed:
         raise ConfigurationError(

@@ -175,7 +175,7 @@ def _python(column: pa.Array, field: pa.Field) -> list[Any]:
 
 def _present(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return an object without the names that only its neighbours have."""
-    return None if value is None else {key: it for key, it in value.items() if it is not None}
+    return None if value is None else {key: item for key, item in value.items() if item is not None}
 
 
 def _truths(mask: pa.Array) -> Truths:

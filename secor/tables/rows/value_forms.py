@@ -138,10 +138,10 @@ class ValueForms:
         return _Value(value.field.with_type(rows.type), rows, bad)
 
     def _field(self, part: _Value, kind: pa.StructType, path: str) -> _Value:
-        at = kind.get_field_index(part.field.name)
+        index = kind.get_field_index(part.field.name)
         inner = f"{path}.{part.field.name}" if path else part.field.name
-        if at >= 0:
-            return self._nested(part, kind.field(at).type, inner)
+        if index >= 0:
+            return self._nested(part, kind.field(index).type, inner)
         if not self._units:
             return part
         return self._nested(part, EMPTY if leads_to(self._units, inner) else NO_COLUMN, inner)
@@ -210,8 +210,8 @@ class ValueForms:
         if pa.types.is_string(part.column.type):
             read = part.column.to_pylist()
             changed = [
-                it if text is None else new
-                for it, text, new in zip(changed, texts, read, strict=True)
+                before if text is None else new
+                for before, text, new in zip(changed, texts, read, strict=True)
             ]
         return replace(_as_mixed(value, changed), bad=part.bad)
 
@@ -236,7 +236,9 @@ def _from_texts(value: _Value, encodings: Encodings, kind: pa.DataType, path: st
     if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return _from_bytes(value, texts, encodings, kind, path)
     if _is_time(kind):
-        return _changed(value, pa.array([time_text(it, kind) for it in texts], pa.string()))
+        return _changed(
+            value, pa.array([time_text(time_as_text, kind) for time_as_text in texts], pa.string())
+        )
     return value
 
 
@@ -292,7 +294,7 @@ def _of_holders(lists: pa.Array, bad: Mapping[int, str]) -> dict[int, str]:
     if not bad:
         return {}
     parents = pc.list_parent_indices(lists)
-    return {parents[at].as_py(): why for at, why in bad.items()}
+    return {parents[item].as_py(): why for item, why in bad.items()}
 
 
 def _changed(value: _Value, column: pa.Array, bad: Mapping[int, str] | None = None) -> _Value:

@@ -167,8 +167,8 @@ def compare(
     in_quarantine = _union([quarantined, *set_aside.values()])
     nowhere = np.setdiff1d(routed.log, np.union1d(in_tables, in_quarantine))
     expected = np.intersect1d(nowhere, _union([routed.bad, *routed.tables.values()]))
-    unknown = _union(it for name, it in routed.tables.items() if name in silent)
-    elsewhere = _union(it for name, it in routed.tables.items() if name in by_key)
+    unknown = _union(of_table for name, of_table in routed.tables.items() if name in silent)
+    elsewhere = _union(of_table for name, of_table in routed.tables.items() if name in by_key)
     lost = np.setdiff1d(expected, np.union1d(unknown, elsewhere))
     if len(lost):
         findings.append(_finding("missing", topic_partition, lost, None))
@@ -183,7 +183,10 @@ def compare(
     in_both = _union(
         [
             np.intersect1d(in_tables, quarantined),
-            *(np.intersect1d(stored.get(name, _NONE), it) for name, it in set_aside.items()),
+            *(
+                np.intersect1d(stored.get(name, _NONE), of_table)
+                for name, of_table in set_aside.items()
+            ),
         ]
     )
     if len(in_both):

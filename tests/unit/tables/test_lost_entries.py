@@ -161,7 +161,7 @@ def planned(world: TableWorld, quarantine: Quarantine, log_end: int = 100) -> Re
         generation=1,
         log_end=log_end,
         owner="me",
-        at=1.0,
+        now=1.0,
     )
 
 
