@@ -242,13 +242,13 @@ class ClusterJournal:
         while minutes and not self._is_full(minutes[-1], parts[minutes[-1]]):
             minutes.pop()
         ages = {minute: now - seconds_of(minute) for minute in minutes}
-        old = [it for it in minutes[:-1] if ages[it] > ALL_OF]
+        old = [of_minute for of_minute in minutes[:-1] if ages[of_minute] > ALL_OF]
         deleted = 0
-        for _, period in groupby(old, key=lambda it: _period(it, ages[it])):
+        for _, period in groupby(old, key=lambda of_minute: _period(of_minute, ages[of_minute])):
             deleted += self._thin(list(period), parts)
         left = self._list() if deleted else parts
-        remaining = [it for it in minutes if it in left]
-        expired = [it for it in remaining[:-1] if ages[it] > DAILY_OF]
+        remaining = [of_minute for of_minute in minutes if of_minute in left]
+        expired = [of_minute for of_minute in remaining[:-1] if ages[of_minute] > DAILY_OF]
         base = remaining[len(expired)] if len(expired) < len(remaining) else None
         if base is not None and self._is_full(base, parts[base]):
             deleted += sum(self._delete(minute, parts[minute]) for minute in expired)
@@ -261,7 +261,7 @@ class ClusterJournal:
         for number, minute in enumerate(period[:-1]):
             if self._is_full(minute, parts[minute]):
                 surplus = reversed(period[number + 1 :])
-                return sum(self._delete(it, parts[it]) for it in surplus)
+                return sum(self._delete(of_minute, parts[of_minute]) for of_minute in surplus)
         return 0
 
     def _is_full(self, minute: str, parts: Iterable[int]) -> bool:
@@ -303,8 +303,8 @@ class _PartsWriter:
         """Give the bytes of each part; ``now`` is when the look ended."""
         self._write(_dump({"end": True}) + b"\n")
         self._end_member()
-        at = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
-        header = _dump({"at": at, "full": self._full, "version": _VERSION}) + b"\n"
+        time = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+        header = _dump({"at": time, "full": self._full, "version": _VERSION}) + b"\n"
         begin = 0
         self._file.seek(0)
         for end in self._ends:

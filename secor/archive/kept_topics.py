@@ -38,10 +38,10 @@ class KeptTopic:
     replication_factor: int
     settings: Mapping[str, str] | None
 
-    def encode(self, at: str) -> bytes:
-        """Return the object's bytes; ``at`` is the time in ISO 8601."""
+    def encode(self, time: str) -> bytes:
+        """Return the object's bytes; ``time`` is the time in ISO 8601."""
         content = {
-            "at": at,
+            "at": time,
             "partitions": self.partitions,
             "replication_factor": self.replication_factor,
             "settings": None if self.settings is None else dict(self.settings),
@@ -83,7 +83,7 @@ class KeptTopics:
         """Tell whether there is any version; reads none."""
         return self._last_version() > 0
 
-    def keep(self, topic: KeptTopic, at: str) -> bool:
+    def keep(self, topic: KeptTopic, time: str) -> bool:
         """Put a new version unless the present one says the same; tell whether one was put.
 
         Other processes may do the same at the same time.
@@ -93,7 +93,7 @@ class KeptTopics:
             if version and self._read(version) == topic:
                 return False
             try:
-                if put_bytes(self._store, self._key(version + 1), topic.encode(at)):
+                if put_bytes(self._store, self._key(version + 1), topic.encode(time)):
                     return True
             except OutcomeUnknown:
                 continue

@@ -154,12 +154,12 @@ class Archive:
         """Give topic, key, and the key's parts below the topic's directory, of every file."""
         parts = [part for part in self.prefix.split("/") if part]
         listed = "" if self.hashed or not parts else "/".join(parts) + "/"
-        at = len(parts) + int(self.hashed)
+        level = len(parts) + int(self.hashed)
         for stored in self.store.list(listed):
             components = stored.key.split("/")
-            topic = topic_of(components[at]) if at < len(components) - 1 else None
+            topic = topic_of(components[level]) if level < len(components) - 1 else None
             if topic is not None:
-                yield topic, stored.key, components[at + 1 :]
+                yield topic, stored.key, components[level + 1 :]
 
     def objects(
         self,
@@ -368,11 +368,11 @@ def _superseded(objects: Sequence[ArchivedObject]) -> set[str]:
         ordered = sorted(by_range)
         replaced: dict[tuple[int, int], list[ObjectName]] = {}
         for name in (archived.name for archived in objects):
-            at = bisect_right(ordered, name.start_offset, key=itemgetter(0)) - 1
-            inside = at >= 0 and name.start_offset < ordered[at][1]
+            index = bisect_right(ordered, name.start_offset, key=itemgetter(0)) - 1
+            inside = index >= 0 and name.start_offset < ordered[index][1]
             # What a replay put later has messages that were in no object of the range.
             if inside and name.rewrite < rewrite and not name.replayed:
-                replaced.setdefault(ordered[at], []).append(name)
+                replaced.setdefault(ordered[index], []).append(name)
         for where, new in by_range.items():
             old = replaced.get(where, [])
             counts = {name.place for name in old} <= {name.place for name in new}

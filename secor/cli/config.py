@@ -168,7 +168,7 @@ def _explanation(chosen: Sequence[Described]) -> Iterator[str]:
         yield from (f"  {line}" for line in textwrap.wrap(setting.description, 88))
         yield f"  type: {setting.type.replace('`', '')}{_WRITTEN[setting.unit]}"
         yield f"  default: {default}"
-        yield from (f"  example: {name} = {setting.toml(it)}" for it in setting.examples)
+        yield from (f"  example: {name} = {setting.toml(value)}" for value in setting.examples)
         yield f"  groups: {', '.join(setting.kinds)}"
         if setting.variable is not None:
             yield f"  environment: {setting.variable}"

@@ -117,15 +117,29 @@ def _holes(partitions: Iterable[PartitionRecord]) -> Iterator[tuple[object, ...]
 
 def _findings(partitions: Iterable[PartitionRecord]) -> Iterator[tuple[object, ...]]:
     for partition in partitions:
-        for it in partition.verified.get("findings", ()):
-            values = (it["kind"], it["start"], it["end"], it["count"], it["key"])
+        for finding in partition.verified.get("findings", ()):
+            values = (
+                finding["kind"],
+                finding["start"],
+                finding["end"],
+                finding["count"],
+                finding["key"],
+            )
             yield partition.topic, partition.partition, *values
 
 
 def _objects(partitions: Iterable[PartitionRecord]) -> Iterator[tuple[object, ...]]:
     for partition in partitions:
-        for it in partition.objects:
-            yield it.key, it.start, it.end, it.messages, it.size, it.sha256, it.crc32c
+        for recorded in partition.objects:
+            yield (
+                recorded.key,
+                recorded.start,
+                recorded.end,
+                recorded.messages,
+                recorded.size,
+                recorded.sha256,
+                recorded.crc32c,
+            )
 
 
 def _table(

@@ -257,7 +257,7 @@ def _rendered(tree: dict[str, dict[str, Any]], kind: str) -> str:
     import tomllib
 
     sections = [
-        "\n".join([f"[{name}]", *(f"{key} = {json.dumps(it)}" for key, it in keys.items())])
+        "\n".join([f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items())])
         for name, keys in tree.items()
     ]
     about = (

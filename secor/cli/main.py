@@ -108,8 +108,8 @@ class LazyGroup(click.Group):
 
             near = get_close_matches(args[0], COMMANDS, 1)
             if near and args[0] not in COMMANDS:
-                told = f"{error.message} Did you mean {near[0]!r}?"
-                raise click.UsageError(told, ctx) from error
+                message = f"{error.message} Did you mean {near[0]!r}?"
+                raise click.UsageError(message, ctx) from error
             raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -75,7 +75,7 @@ def move_ledger(
                 target,
                 plan,
                 lambda: _refuse_running(after, source, target),
-                at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 by=f"{_user()}@{socket.gethostname()}",
             )
     if as_json:

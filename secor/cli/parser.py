@@ -165,7 +165,9 @@ def _messages_of(
         known = reader.partitions(topic)
         if not known:
             raise ConfigurationError(f"there is no topic {topic}")
-        chosen = [it for it in known if not partitions or it.partition in partitions]
+        chosen = [
+            candidate for candidate in known if not partitions or candidate.partition in partitions
+        ]
         if not chosen:
             raise ConfigurationError(f"topic {topic} has partitions 0 to {len(known) - 1}")
         share = -(-last // len(chosen))

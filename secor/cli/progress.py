@@ -137,8 +137,13 @@ def progress_of(
     ]
     opened = reader.open_transactions(waiting) if waiting else {}
     return [
-        replace(it, transaction=opened.get(TopicPartition(it.topic, it.partition)))
-        for it in reported
+        replace(
+            reported_partition,
+            transaction=opened.get(
+                TopicPartition(reported_partition.topic, reported_partition.partition)
+            ),
+        )
+        for reported_partition in reported
     ]
 
 
@@ -263,10 +268,14 @@ def lines(group: str, reported: Sequence[PartitionProgress]) -> Iterable[str]:
         if progress.fault:
             yield f"{progress.topic}/{progress.partition}: {progress.fault}"
     withheld = {
-        TopicPartition(it.topic, it.partition): it.withheld for it in reported if it.withheld
+        TopicPartition(shown.topic, shown.partition): shown.withheld
+        for shown in reported
+        if shown.withheld
     }
     opened = {
-        TopicPartition(it.topic, it.partition): it.transaction for it in reported if it.transaction
+        TopicPartition(shown.topic, shown.partition): shown.transaction
+        for shown in reported
+        if shown.transaction
     }
     yield from withheld_lines(withheld, opened)
     lag = sum(progress.lag or 0 for progress in reported)

@@ -159,17 +159,17 @@ def _show(plans: list[GroupPlan]) -> None:
             click.echo(f"refused: {plan.name} {obstacle}")
 
 
-def _row(name: str, it: Translation) -> tuple[str, str, str, str, str, str]:
-    sources = [str(group_offset.topic_partition) for group_offset in it.came_from]
-    offsets = [str(group_offset.offset) for group_offset in it.came_from]
+def _row(name: str, translation: Translation) -> tuple[str, str, str, str, str, str]:
+    sources = [str(group_offset.topic_partition) for group_offset in translation.came_from]
+    offsets = [str(group_offset.offset) for group_offset in translation.came_from]
     single = len(sources) == 1
     return (
         name,
         sources[0] if single else f"{len(sources)} partitions",
         offsets[0] if single else "",
-        str(it.target),
-        str(it.position.offset),
-        it.position.precision.value,
+        str(translation.target),
+        str(translation.position.offset),
+        translation.position.precision.value,
     )
 
 
@@ -188,25 +188,25 @@ def _as_json(plan: GroupPlan) -> dict[str, object]:
         "refused": list(plan.obstacles),
         "offsets": [
             {
-                "target": it.target.topic,
-                "partition": it.target.partition,
-                "offset": it.position.offset,
-                "precision": it.position.precision.value,
-                "present": plan.present.get(it.target),
+                "target": listed.target.topic,
+                "partition": listed.target.partition,
+                "offset": listed.position.offset,
+                "precision": listed.position.precision.value,
+                "present": plan.present.get(listed.target),
                 "committed": {
                     str(group_offset.topic_partition): group_offset.offset
-                    for group_offset in it.came_from
+                    for group_offset in listed.came_from
                 },
             }
-            for it in plan.translations
+            for listed in plan.translations
         ],
         "not_translated": [
             {
-                "topic": it.offset.topic_partition.topic,
-                "partition": it.offset.topic_partition.partition,
-                "offset": it.offset.offset,
-                "why": it.why,
+                "topic": listed.offset.topic_partition.topic,
+                "partition": listed.offset.topic_partition.partition,
+                "offset": listed.offset.offset,
+                "why": listed.why,
             }
-            for it in plan.left_out
+            for listed in plan.left_out
         ],
     }

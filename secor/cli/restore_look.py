@@ -48,7 +48,7 @@ def status(config: Path, as_json: bool) -> int:
                 }
                 for row in known.rows
             ],
-            "copies": {str(it): stored.next_offset for it, stored in known.copies.items()},
+            "copies": {str(source): stored.next_offset for source, stored in known.copies.items()},
         }
         click.echo(json.dumps(report, indent=2))
     else:

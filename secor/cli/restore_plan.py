@@ -121,7 +121,9 @@ def _plan_rows(
 def _made(planned: JobPlan) -> Iterator[str]:
     for topic in planned.topics:
         if topic.new is not None:
-            settings = ", ".join(f"{key}={it}" for key, it in sorted(topic.new.settings.items()))
+            settings = ", ".join(
+                f"{key}={value}" for key, value in sorted(topic.new.settings.items())
+            )
             partitions = how_many(topic.new.partitions, "partition")
             yield f"{topic.target.name} is made with {partitions}, {settings}"
 
@@ -161,7 +163,10 @@ def _as_json(
                         "partition": extent.source.partition,
                         "start": extent.range.start,
                         "end": extent.range.end,
-                        "selected": [[it.start, it.end] for it in selected.of_extent(extent)],
+                        "selected": [
+                            [offset_range.start, offset_range.end]
+                            for offset_range in selected.of_extent(extent)
+                        ],
                         "objects": extent.objects,
                         "size": extent.size,
                         "holes": [[hole.start, hole.end] for hole in extent.holes],

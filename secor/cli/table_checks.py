@@ -92,7 +92,9 @@ def _stopped(config: Config) -> str:
         staged = group.staged()
         overviews = group.look_at(group.tables(staged), staged)
     wrong = [
-        it for it in overviews if it.state in ("stopped", "failed") and it.why != MUST_BE_CREATED
+        overview
+        for overview in overviews
+        if overview.state in ("stopped", "failed") and overview.why != MUST_BE_CREATED
     ]
     if wrong:
         raise ConfigurationError(

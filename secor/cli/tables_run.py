@@ -73,7 +73,7 @@ class CycleReport:
     def wrong(self) -> bool:
         """Something was not committed."""
         return bool(self._errors) or any(
-            it.error or it.stopped or it.refused for it in self._results
+            result.error or result.stopped or result.refused for result in self._results
         )
 
     def lines(self) -> Iterator[str]:

@@ -84,7 +84,10 @@ def show(config: Path, name: str, as_json: bool) -> int:
             islice(group.history.back_from(overview.uuid or "", last.id if last else None), COMMITS)
         )
     if as_json:
-        listed = [{"id": it.id, "at": it.time / 1000, "files": _files(it)} for it in commits]
+        listed = [
+            {"id": earlier.id, "at": earlier.time / 1000, "files": _files(earlier)}
+            for earlier in commits
+        ]
         data = {**_as_json(overview, lag), "withheld": waiting.as_json(), "commits": listed}
         click.echo(json.dumps(data, indent=2))
         return _exit([overview])
@@ -252,11 +255,11 @@ def _lines(seen: Sequence[TableOverview], lags: Mapping[str, Lag]) -> Iterator[s
     ]
     for overview in seen:
         commit, valid = overview.record.commit, overview.record.valid_through
-        at = _time(commit.time) if commit is not None else "-"
+        committed_time = _time(commit.time) if commit is not None else "-"
         through = _time(valid) if valid is not None else "-"
         behind = str(sum(lags[overview.table].values()))
         numbers = (behind, str(overview.staged_rows), str(overview.staged_files))
-        rows.append((overview.table, overview.state, at, through, *numbers))
+        rows.append((overview.table, overview.state, committed_time, through, *numbers))
     yield from table(rows, left=frozenset({0, 1, 2, 3}))
     for overview in seen:
         if overview.why:

@@ -275,8 +275,10 @@ def _compare_partition(
     """Compare one topic partition with rows that tell their offsets, and with quarantine."""
     routed = _route(group.config, reader, key, bound)
     verified.compared += len(routed.log)
-    rows = {name: it[key] for name, it in tables.stored.items() if key in it}
-    rows = {name: it[it < bound] for name, it in rows.items()}
+    rows = {
+        name: own_offsets[key] for name, own_offsets in tables.stored.items() if key in own_offsets
+    }
+    rows = {name: own_offsets[own_offsets < bound] for name, own_offsets in rows.items()}
     bad = {
         table: offsets[offsets < bound]
         for table, offsets in _quarantined_by_table(group.config, group, key).items()
@@ -349,7 +351,7 @@ def _of_tables(
         yield from repeated(name, offsets)
         # Replayed messages may lie above a vector that moves with ordinary batches alone.
         vector = _reached(loaded[name][1])
-        reached = {key: max(it, bounds.get(key, it)) for key, it in vector.items()}
+        reached = {key: max(offset, bounds.get(key, offset)) for key, offset in vector.items()}
         yield from beyond(name, offsets, reached)
 
 

@@ -372,7 +372,11 @@ def _full_key(setting: Described, tree: Mapping[str, Any], configuration: Sectio
 
 def _array(array: str, kind: str, tree: Mapping[str, Any]) -> Iterator[str]:
     """Yield the tables of an array, then its keys as comments."""
-    keys = [it for it in settings() if it.section == array and kind in it.kinds]
+    keys = [
+        candidate
+        for candidate in settings()
+        if candidate.section == array and kind in candidate.kinds
+    ]
     if not keys:
         return
     yield ""

@@ -391,7 +391,7 @@ class Config(Section):
     def warnings(self) -> tuple[str, ...]:
         """Sentences about settings that are legal and lose something."""
         named = [("output", self.output)]
-        named += [(f"topics.{at}.output", rule.output) for at, rule in enumerate(self.topics)]
+        named += [(f"topics.{index}.output", rule.output) for index, rule in enumerate(self.topics)]
         sentences: dict[str, str] = {}
         for where, output in named:
             for sentence in output.losses(self.group.kind):

@@ -154,8 +154,8 @@ class Parser(DecoderSettings):
         wanted = [("layout", path) for path in layout.paths if self.plugin is None]
         wanted += [("time_field", self.time_field)] if self.time_field is not None else []
         wanted += [
-            (f"transforms.{at}.field", step.field)
-            for at, step in enumerate(self.transforms)
+            (f"transforms.{index}.field", step.field)
+            for index, step in enumerate(self.transforms)
             if step.field is not None
         ]
         for key, path in wanted:

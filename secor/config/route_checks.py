@@ -57,7 +57,7 @@ def _pattern(route: TableRoute, topic: str | None) -> str:
 
 def _overlapping(patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Give pairs of patterns that have a name in common."""
-    heads = {it: it.partition(_VALUE)[0] for it in patterns}
+    heads = {text: text.partition(_VALUE)[0] for text in patterns}
     tails = {head: head[::-1].partition(_VALUE)[0] for head in heads}
     several = max(heads, tails, key=lambda ends: len({*ends.values()}))
     open_ones: list[str] = []
@@ -69,18 +69,18 @@ def _overlapping(patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
         open_ones.append(pattern)
 
 
-def _have_a_name(one: str, other: str) -> bool:
+def _have_a_name(pattern: str, other: str) -> bool:
     """Tell whether values make one name of two patterns."""
-    parts, others = _APART.split(one), _APART.split(other)
+    parts, others = _APART.split(pattern), _APART.split(other)
     return len(parts) == len(others) and all(map(_may_be_equal, parts, others))
 
 
-def _may_be_equal(one: str, other: str) -> bool:
-    if _VALUE not in one:
-        one, other = other, one
-    if _VALUE not in one:
-        return one == other
-    head, tail = one.partition(_VALUE)[0], one.rpartition(_VALUE)[2]
+def _may_be_equal(pattern: str, other: str) -> bool:
+    if _VALUE not in pattern:
+        pattern, other = other, pattern
+    if _VALUE not in pattern:
+        return pattern == other
+    head, tail = pattern.partition(_VALUE)[0], pattern.rpartition(_VALUE)[2]
     if _VALUE not in other:
         long_enough = len(other) > len(head) + len(tail)
         return long_enough and other.startswith(head) and other.endswith(tail)

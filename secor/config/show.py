@@ -34,7 +34,7 @@ class Setting:
 def toml_value(value: object) -> str:
     """Return a value as TOML writes it; ``none`` where there is none."""
     if isinstance(value, dict):
-        pairs = (f"{json.dumps(key)} = {toml_value(it)}" for key, it in value.items())
+        pairs = (f"{json.dumps(key)} = {toml_value(item)}" for key, item in value.items())
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(toml_value, value)) + "]"
@@ -53,7 +53,7 @@ def settings(config: Config) -> list[Setting]:
     for array in ("tables", "topics"):
         for index, rule in enumerate(getattr(config, array)):
             keys = _walk(rule, f"{array}.{index}")
-            own = [Setting(key, it, config.source(key)) for key, it in keys]
+            own = [Setting(key, present_value, config.source(key)) for key, present_value in keys]
             rows += [setting for setting in own if setting.source != "default"]
     return rows
 

@@ -70,7 +70,7 @@ METADATA_COLUMNS = ("_topic", "_kafka_partition", "_offset", "_timestamp", "_key
 
 
 def _mask(properties: Mapping[str, str]) -> dict[str, str]:
-    return {name: MASK if is_secret_name(name) else it for name, it in properties.items()}
+    return {name: MASK if is_secret_name(name) else value for name, value in properties.items()}
 
 
 TYPES = ("rest", "sql", "glue", "hive")

@@ -234,8 +234,12 @@ def _text(value: object) -> object:
         return value
     shown = {True: "true", False: "false"}
     return {
-        name: shown[it] if isinstance(it, bool) else str(it) if isinstance(it, int | float) else it
-        for name, it in value.items()
+        name: shown[item]
+        if isinstance(item, bool)
+        else str(item)
+        if isinstance(item, int | float)
+        else item
+        for name, item in value.items()
     }
 
 

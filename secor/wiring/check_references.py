@@ -27,7 +27,9 @@ def unusable_materials(config: Config) -> dict[str, str]:
     from secor.wiring.parsers import unusable  # a backup group needs none of it
 
     cases = [("", config.output, config.parser)]
-    cases += [(f"topics.{at}.", it.output, it.parser) for at, it in enumerate(config.topics)]
+    cases += [
+        (f"topics.{index}.", rule.output, rule.parser) for index, rule in enumerate(config.topics)
+    ]
     unusable_files: dict[str, str] = {}
     for before, output, parser in cases:
         typed = config.group.kind == "table" or output.stores_fields
@@ -53,11 +55,11 @@ def _unusable_tables(config: Config) -> dict[str, str]:
         check_catalog(config)
     except ConfigurationError as error:
         unusable["catalog.properties"] = str(error)
-    for at, table in enumerate(config.tables):
+    for index, table in enumerate(config.tables):
         try:
             check_new_table(table)
         except ConfigurationError as error:
-            unusable[f"tables.{at}"] = str(error)
+            unusable[f"tables.{index}"] = str(error)
     return unusable
 
 

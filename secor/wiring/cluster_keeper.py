@@ -86,7 +86,7 @@ class ClusterLooker:
 
     def look(self, assigned: Collection[TopicPartition], over: threading.Event) -> None:
         """Look at what is due, if ``assigned`` has the group's first partition."""
-        due = [kind for kind, at in self._due.items() if self._clock.monotonic() >= at]
+        due = [kind for kind, due_time in self._due.items() if self._clock.monotonic() >= due_time]
         if not due:
             return
         if not assigned:
@@ -210,7 +210,7 @@ def access_items(kind: str, options: Mapping[str, object]) -> Iterator[Item]:
             yield quota.name, {"entity": dict(quota.entity), "values": dict(quota.values)}
         return
     rules = read_access_rules(options)
-    by_resource = groupby(rules, key=lambda it: (it.resource, it.name, it.pattern))
+    by_resource = groupby(rules, key=lambda rule: (rule.resource, rule.name, rule.pattern))
     for (resource, name, pattern), same in by_resource:
         yield f"{resource}:{pattern}:{name}", [asdict(entry) for entry in same]
 

@@ -85,10 +85,10 @@ def offsets_of_archive(
         )
     topics = {archived_source.topic for archived_source in job.sources()}
     offsets = tuple(
-        GroupOffset(group, place, it.offset, it.metadata)
+        GroupOffset(group, place, committed.offset, committed.metadata)
         for group, content in state.contents()
         if not groups or group in groups
-        for place, it in sorted(decode_offsets(group, content).items())
+        for place, committed in sorted(decode_offsets(group, content).items())
         if place.topic in topics
     )
     return Origin(offsets, None, f"kept of cluster {cluster} at {state.looked_at}")
@@ -118,9 +118,9 @@ def offsets_of_cluster(
                 " the servers; a group loses its offsets of a topic when the topic is deleted"
             )
         offsets = tuple(
-            GroupOffset(group, place, it.offset, it.metadata)
+            GroupOffset(group, place, committed.offset, committed.metadata)
             for group in sorted(groups or known.keys() - {offsets_topic(job.name)})
-            for place, it in sorted(admin.offsets(group).items())
+            for place, committed in sorted(admin.offsets(group).items())
             if place.topic in topics
         )
     return Origin(offsets, cluster)
@@ -168,9 +168,9 @@ def save_offsets(path: Path, origin: Origin) -> None:
     try:
         with path.open("x", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            for it in origin.offsets:
-                place = it.topic_partition
-                row = [it.group, place.topic, place.partition, it.offset]
-                writer.writerow([*row, it.metadata] if it.metadata else row)
+            for group_offset in origin.offsets:
+                place = group_offset.topic_partition
+                row = [group_offset.group, place.topic, place.partition, group_offset.offset]
+                writer.writerow([*row, group_offset.metadata] if group_offset.metadata else row)
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be written ({error.strerror})") from error

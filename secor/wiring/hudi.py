@@ -73,7 +73,9 @@ def hadoop_settings(config: Config) -> dict[str, str]:
         )
     elif s3.access_key is not None:
         given["aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
-    settings = {f"spark.hadoop.fs.s3a.{key}": it for key, it in given.items() if it is not None}
+    settings = {
+        f"spark.hadoop.fs.s3a.{key}": value for key, value in given.items() if value is not None
+    }
     return {"spark.redaction.regex": "(?i)secret|password|token|access.key", **settings}
 
 

@@ -69,10 +69,12 @@ def decode_offsets(name: str, content: object) -> dict[TopicPartition, Committed
         assert isinstance(content, dict)
         return {
             TopicPartition(topic, int(partition)): (
-                Committed(int(it[0]), str(it[1])) if isinstance(it, list) else Committed(int(it))
+                Committed(int(stored[0]), str(stored[1]))
+                if isinstance(stored, list)
+                else Committed(int(stored))
             )
             for topic, partitions in content.items()
-            for partition, it in partitions.items()
+            for partition, stored in partitions.items()
         }
     except (AssertionError, AttributeError, TypeError, ValueError, IndexError) as error:
         raise CorruptFile(f"kept group {name}: these are no offsets ({error!r})") from error
@@ -85,14 +87,16 @@ def choose_cluster(
 
     ``target`` is a cluster that is only restored to.  Raises ``ConfigurationError``.
     """
-    newest = {unquote(it): minute for it, minute in kept_clusters(store, prefix, kind).items()}
+    newest = {
+        unquote(cluster): minute for cluster, minute in kept_clusters(store, prefix, kind).items()
+    }
     if wanted is not None:
         if wanted in newest:
             return wanted
         raise ConfigurationError(
             f"nothing is kept of {kind} of cluster {wanted}; kept are: {', '.join(sorted(newest))}"
         )
-    others = {it: minute for it, minute in newest.items() if it != target} or newest
+    others = {cluster: minute for cluster, minute in newest.items() if cluster != target} or newest
     if not others:
         raise ConfigurationError(
             f"the archive {prefix!r} has no {kind}: a backup group keeps them within minutes"

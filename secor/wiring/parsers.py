@@ -72,7 +72,7 @@ def pipeline_for(
         unlimited["key"] = parser.key.model_copy(update={"registry_wait": 0.0})
         unlimited["registry_wait"] = 0.0
         parser = parser.model_copy(update=unlimited)
-    plugins = [it.plugin for it in parser.transforms if it.plugin is not None]
+    plugins = [step.plugin for step in parser.transforms if step.plugin is not None]
     plugins += [parser.plugin] if parser.plugin is not None else []
     plugins += [f"decoder {parser.decoder}"] if parser.decoder not in (*DECODERS, "none") else []
     return Pipeline(
@@ -103,8 +103,8 @@ def unusable(parser: Parser, *, typed: bool) -> dict[str, str]:
         _named_file(parser): lambda: _value_decoder(parser, ()),
         f"key.{_named_file(parser.key)}": lambda: key_reader(parser),
     }
-    for at, transform in enumerate(parser.transforms):
-        makes[f"transforms.{at}.plugin"] = partial(_checked_step, transform, typed=typed)
+    for index, transform in enumerate(parser.transforms):
+        makes[f"transforms.{index}.plugin"] = partial(_checked_step, transform, typed=typed)
     makes["plugin"] = lambda: _placement(parser)
     faults = {}
     for key, make in makes.items():

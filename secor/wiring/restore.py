@@ -238,7 +238,9 @@ class Job:
         source = self.config.source
         wanted, numbers = wanted_topics(source), source.partitions
         return [
-            it for it in sources if wanted(it.topic) and (not numbers or it.partition in numbers)
+            candidate
+            for candidate in sources
+            if wanted(candidate.topic) and (not numbers or candidate.partition in numbers)
         ]
 
     def routing(self) -> Routing:

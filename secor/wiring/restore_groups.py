@@ -75,8 +75,8 @@ def translate_groups(
     sources = job.sources()
     places = Places(read_pairs(job, partitions), _Counting(job, route))
     by_group: dict[str, list[GroupOffset]] = defaultdict(list)
-    for it in offsets:
-        by_group[it.group].append(it)
+    for group_offset in offsets:
+        by_group[group_offset.group].append(group_offset)
     return {
         group: list(translate(by_group[group], sources, written, places, by_time))
         for group in sorted(by_group)
@@ -116,7 +116,9 @@ def _plan_group(
     state = states.get(name)
     committed = admin.offsets(name) if state is not None else {}
     present = {
-        it.target: committed[it.target].offset for it in translations if it.target in committed
+        translation.target: committed[translation.target].offset
+        for translation in translations
+        if translation.target in committed
     }
     return GroupPlan(
         group,
@@ -137,9 +139,10 @@ def _obstacles(
     if state is not None and state not in RUNNING_UNLESS:
         yield f"is running ({state}): stop its members, or write under another name with --as"
     other = [
-        it.target
-        for it in translations
-        if present.get(it.target, it.position.offset) != it.position.offset
+        translation.target
+        for translation in translations
+        if present.get(translation.target, translation.position.offset)
+        != translation.position.offset
     ]
     if other:
         yield (

@@ -30,7 +30,7 @@ def first_look(job: Job, topic: str, extents: Sequence[SourceExtent]) -> Iterato
     source = job.source
     if job.config.source.lossy or not isinstance(source, ArchiveSource | ForeignSource):
         return
-    extent = next((it for it in extents if it.objects and not it.faults), None)
+    extent = next((extent for extent in extents if extent.objects and not extent.faults), None)
     if extent is None:
         return
     try:
@@ -110,6 +110,6 @@ def room(
     if free is None:
         return
     asked = job.config.target.replication_factor or 1
-    replicas = {name: it.replication_factor for name, it in described.items()}
+    replicas = {name: description.replication_factor for name, description in described.items()}
     needed = sum(size * replicas.get(name, asked) for name, size in bytes_left.items())
     yield from space_findings(needed, free)

@@ -131,12 +131,12 @@ def _empty_topics(job: Job, archived: Collection[str]) -> list[str]:
     A target that other messages are written to is made for these.
     """
     taken = {*map(job.target_name, archived), *job.own_topics}
-    described = [it for it in job.described_topics() if it not in archived]
+    described = [topic for topic in job.described_topics() if topic not in archived]
     names = Counter(map(job.target_name, described))
     return [
-        it
-        for it in described
-        if names[job.target_name(it)] == 1 and job.target_name(it) not in taken
+        topic
+        for topic in described
+        if names[job.target_name(topic)] == 1 and job.target_name(topic) not in taken
     ]
 
 
@@ -166,7 +166,11 @@ def prepare_topic(job: Job, topic: str) -> None:
     name = job.target_name(topic)
     target = _target(job, name, job.admin.describe([name]).get(name))
     planned = _planned(job, topic, extents, target, begun_of(job))
-    meets = [it for it in meeting(job, {source.topic for source in sources}) if it.topic == name]
+    meets = [
+        meeting_partition
+        for meeting_partition in meeting(job, {source.topic for source in sources})
+        if meeting_partition.topic == name
+    ]
     refusing = refused([*planned.plan_findings, *meets])
     if name in job.own_topics:
         what = "has the job's offsets, and a job may write to any topic but this one"
@@ -227,7 +231,9 @@ def _remade(
     record: JobRecord | None, described: Mapping[str, TopicDescription]
 ) -> Iterator[Finding]:
     if record is not None:
-        yield from remade(record.targets, {name: it.topic_id for name, it in described.items()})
+        yield from remade(
+            record.targets, {name: description.topic_id for name, description in described.items()}
+        )
 
 
 def written_ids(job: Job) -> list[str]:
@@ -236,7 +242,11 @@ def written_ids(job: Job) -> list[str]:
         return []
     own = id_prefix(probe_id(job.name))
     # The probe's and the job record's ids write no message of the archive.
-    return [it for it in job.admin.transactional_ids(own) if not it.startswith(f"{own}:")]
+    return [
+        transactional_id
+        for transactional_id in job.admin.transactional_ids(own)
+        if not transactional_id.startswith(f"{own}:")
+    ]
 
 
 def topics_left(

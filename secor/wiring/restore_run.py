@@ -56,7 +56,7 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
     """Give the daemon of a job whose targets exist; leaves the group at the end."""
     writing, source = job.config.writing, job.source
     if isinstance(source, ArchiveSource):
-        telemetry.known_end = lambda it: source.known.of(it).end
+        telemetry.known_end = lambda partition: source.known.of(partition).end
     partitions = job.ensure_offsets_topic()
     writer = copy_writer(job)
     copies = None if writer is None else OffsetCopies(writer, job.clock, telemetry)

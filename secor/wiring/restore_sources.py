@@ -97,9 +97,10 @@ def described_topics(store: ObjectStore, config: RestoreConfig) -> list[str]:
         return []
     if source.topics:
         roots = {
-            it: topic_root(source.prefix, it, hashed=source.hash_prefix) for it in source.topics
+            name: topic_root(source.prefix, name, hashed=source.hash_prefix)
+            for name in source.topics
         }
-        return sorted(it for it, root in roots.items() if KeptTopics(store, root).is_kept())
+        return sorted(name for name, root in roots.items() if KeptTopics(store, root).is_kept())
     wanted = wanted_topics(source)
     archive = Archive(store, source.prefix, hashed=source.hash_prefix)
     return [topic for topic in archive.topics_with(DIRECTORY) if wanted(topic)]
@@ -116,9 +117,11 @@ def wanted_topics(source: Source) -> Callable[[str], bool]:
 def ranges_of(source: Source) -> dict[tuple[str, int], list[OffsetRange]]:
     """Return ``[[source.ranges]]`` by topic and partition."""
     ranges: dict[tuple[str, int], list[OffsetRange]] = {}
-    for it in source.ranges:
-        end = it.end if it.end is not None else LAST_OFFSET
-        ranges.setdefault((it.topic, it.partition), []).append(OffsetRange(it.start, end))
+    for selected in source.ranges:
+        end = selected.end if selected.end is not None else LAST_OFFSET
+        ranges.setdefault((selected.topic, selected.partition), []).append(
+            OffsetRange(selected.start, end)
+        )
     return ranges
 
 

@@ -52,7 +52,7 @@ def verify(job: Job, advance: Advance = lambda *_: None) -> Iterator[PartitionRe
     if not sources:
         raise ConfigurationError(nothing_archived(job))
     offsets = read_all_offsets(job, job.offsets_partitions()).offsets
-    vanished = [_vanished(job, *it) for it in job.vanished(sources, offsets).items()]
+    vanished = [_vanished(job, *gone) for gone in job.vanished(sources, offsets).items()]
     job.log.know_leaders(_targets(job.routing()))
     yield from vanished
     compared = {result.topic_partition for result in vanished}

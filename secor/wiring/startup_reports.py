@@ -48,10 +48,10 @@ class Waiting:
         self._health.waiting([f"starting: waiting for {hindrance.server}"])
         self._board.hinder(hindrance)
         address = self._addresses.get(hindrance.server, "")
-        text, at = "no answer yet", f" at {address}"
+        text, where = "no answer yet", f" at {address}"
         if hindrance.error is not None:
-            text, at = str(hindrance.error), ""  # errors name their server themselves
-        self._manager.status(f"waiting for {hindrance.server}{at}: {text}")
+            text, where = str(hindrance.error), ""  # errors name their server themselves
+        self._manager.status(f"waiting for {hindrance.server}{where}: {text}")
         now = self._clock.monotonic()
         waited = now - hindrance.since
         has_error = hindrance.error is not None

@@ -175,7 +175,7 @@ class TableLoop:
         """Do one round; tell the election what is assigned."""
         self.answering.run_once(timeout)
         if self.election is not None:
-            self.election.assign(it.topic_partition for it in self.answering.status())
+            self.election.assign(status.topic_partition for status in self.answering.status())
         if self.thread is not None:
             self.thread.check()
 

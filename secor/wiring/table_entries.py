@@ -82,7 +82,7 @@ def table_recoveries(
         *,
         generation: int,
         owner: str,
-        at: float,
+        now: float,
     ) -> RecoveredEntry | None:
         before = entry_or_none(lambda: ledger.read(topic_partition))
         if before is not None and before.committed is not None:
@@ -90,7 +90,7 @@ def table_recoveries(
         proof = reader.read(group, topic_partition, log.topic_id(topic_partition.topic))
         log_end = log.log_range(topic_partition).last
         return plan_table_recovery(
-            proof, archive, generation=generation, log_end=log_end, owner=owner, now=at
+            proof, archive, generation=generation, log_end=log_end, owner=owner, now=now
         )
 
     return plan

@@ -165,9 +165,13 @@ class TableGroup:
         entries = dict(
             zip(topic_partitions, self.parallel(self.ledger.read, topic_partitions), strict=True)
         )
-        committed = {key: it.committed for key, it in entries.items() if it.committed is not None}
+        committed = {
+            key: entry.committed for key, entry in entries.items() if entry.committed is not None
+        }
         present = self.topics.ids()
-        topic_ids = {key: it.topic_id or present.get(key.topic) for key, it in entries.items()}
+        topic_ids = {
+            key: entry.topic_id or present.get(key.topic) for key, entry in entries.items()
+        }
         return self.staging.read(committed, topic_ids)
 
     def tables(self, staged: Sequence[Staged]) -> list[str]:

@@ -59,7 +59,7 @@ class TableTrial:
             notes = self.notes.get(name, ())
             outvoted = tuple(text for note in notes for text in note.outvoted)
             mixed = tuple(text for note in notes for text in note.mixed)
-            left_out = [it.partition(": ") for it in self.undeclared]
+            left_out = [line.partition(": ") for line in self.undeclared]
             fields = tuple(path for table, _, path in left_out if table == name)
             after = self.catalog.load_table(name)
             tables.append(TriedTable(before, after, outvoted, mixed, fields))
@@ -79,7 +79,7 @@ def open_trial(config: Config, *, with_catalog: bool = True) -> Iterator[TableTr
 
     real = _open_unchanged(config) if with_catalog else None
     if not with_catalog:
-        made = [it.model_copy(update={"auto_create": True}) for it in config.tables]
+        made = [original.model_copy(update={"auto_create": True}) for original in config.tables]
         config = config.model_copy(update={"tables": tuple(made)})
     imagined = ImaginedTables(
         None if real is None else real.library, lambda name: _place(config, real, name)

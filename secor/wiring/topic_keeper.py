@@ -86,19 +86,19 @@ def _keep(
     known: dict[str, KeptTopic],
     described: Iterable[TopicDescription],
 ) -> None:
-    for it in described:
-        readable = "DESCRIBE_CONFIGS" in it.rights
+    for topic_description in described:
+        readable = "DESCRIBE_CONFIGS" in topic_description.rights
         topic = KeptTopic(
-            it.name,
-            it.topic_id,
-            it.partitions,
-            it.replication_factor,
-            dict(it.settings) if readable else None,
+            topic_description.name,
+            topic_description.topic_id,
+            topic_description.partitions,
+            topic_description.replication_factor,
+            dict(topic_description.settings) if readable else None,
         )
-        if known.get(it.name) == topic:
+        if known.get(topic_description.name) == topic:
             continue
-        output = config.for_topic(it.name).output
-        root = topic_root(output.prefix, it.name, hashed=output.hash_prefix)
+        output = config.for_topic(topic_description.name).output
+        root = topic_root(output.prefix, topic_description.name, hashed=output.hash_prefix)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         KeptTopics(store, root).keep(topic, now)
-        known[it.name] = topic
+        known[topic_description.name] = topic

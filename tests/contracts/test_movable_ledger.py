@@ -85,7 +85,7 @@ class World:
         patiently(target.record)
         plan = plan_relocation(source, target, places, lambda key: key in self.entries)
         if not plan.done:
-            relocate(source, target, plan, lambda: None, at="2026-11-27T08:00:00Z", by="me@host")
+            relocate(source, target, plan, lambda: None, time="2026-11-27T08:00:00Z", by="me@host")
 
 
 @pytest.fixture

@@ -362,13 +362,15 @@ MUTANTS = (
     Mutant(
         "recovery adopts what another configuration made",
         RECOVERY,
-        "        if is_this_batch and info.fingerprint == batch.fingerprint and _same_topic(batch, info):\n",
+        "        if is_this_batch and info.fingerprint == batch.fingerprint"
+        " and _same_topic(batch, info):\n",
         "        if is_this_batch and _same_topic(batch, info):\n",
     ),
     Mutant(
         "recovery adopts what another topic of this name left",
         RECOVERY,
-        "        if is_this_batch and info.fingerprint == batch.fingerprint and _same_topic(batch, info):\n",
+        "        if is_this_batch and info.fingerprint == batch.fingerprint"
+        " and _same_topic(batch, info):\n",
         "        if is_this_batch and info.fingerprint == batch.fingerprint:\n",
     ),
     Mutant(

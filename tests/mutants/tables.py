@@ -350,7 +350,8 @@ TABLE_MUTANTS = (
     Mutant(
         "a lost entry is rebuilt without manifests",
         LOST,
-        "        offsets += [(manifest.range.end, manifest.listed.key) for manifest in self.manifests]\n",
+        "        offsets += [(manifest.range.end, manifest.listed.key)"
+        " for manifest in self.manifests]\n",
         "",
         TABLES,
     ),
@@ -364,7 +365,8 @@ TABLE_MUTANTS = (
     Mutant(
         "a lost entry is rebuilt without quarantine",
         LOST,
-        "    later = sorted(offset_range for offset_range in set(quarantined) if offset_range.end > reached)\n",
+        "    later = sorted(offset_range for offset_range in set(quarantined)"
+        " if offset_range.end > reached)\n",
         "    later: list[OffsetRange] = []\n",
         TABLES,
     ),

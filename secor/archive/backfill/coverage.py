@@ -59,9 +59,9 @@ def covers_of(objects: Iterable[ArchivedObject]) -> list[Segment]:
     ordered = sorted(objects, key=_by_generation)
     for _, of_generation in groupby(ordered, key=lambda archived: archived.name.generation):
         chain = list(of_generation)
-        for at, archived in enumerate(chain):
-            following = chain[at + 1] if at + 1 < len(chain) else None
-            before = chain[at - 1] if at else None
+        for index, archived in enumerate(chain):
+            following = chain[index + 1] if index + 1 < len(chain) else None
+            before = chain[index - 1] if index else None
             covers.append(_cover(archived, before, following))
     return covers
 
@@ -94,13 +94,13 @@ def segments_of(covers: Sequence[Segment]) -> list[Segment]:
 
 
 def _free(wanted: OffsetRange, taken: Sequence[OffsetRange]) -> list[OffsetRange]:
-    at = max(0, bisect_right(taken, wanted) - 1)
+    index = max(0, bisect_right(taken, wanted) - 1)
     start, free = wanted.start, []
-    while at < len(taken) and taken[at].start < wanted.end:
-        if taken[at].start > start:
-            free.append(OffsetRange(start, taken[at].start))
-        start = max(start, taken[at].end)
-        at += 1
+    while index < len(taken) and taken[index].start < wanted.end:
+        if taken[index].start > start:
+            free.append(OffsetRange(start, taken[index].start))
+        start = max(start, taken[index].end)
+        index += 1
     if start < wanted.end:
         free.append(OffsetRange(start, wanted.end))
     return free
@@ -108,20 +108,20 @@ def _free(wanted: OffsetRange, taken: Sequence[OffsetRange]) -> list[OffsetRange
 
 def _take(taken: list[OffsetRange], free: OffsetRange) -> None:
     """Add a range that is not yet in; those that meet become one."""
-    at = bisect_left(taken, free)
-    if at and taken[at - 1].end == free.start:
-        at -= 1
-        free = OffsetRange(taken.pop(at).start, free.end)
-    if at < len(taken) and taken[at].start == free.end:
-        free = OffsetRange(free.start, taken.pop(at).end)
-    taken.insert(at, free)
+    index = bisect_left(taken, free)
+    if index and taken[index - 1].end == free.start:
+        index -= 1
+        free = OffsetRange(taken.pop(index).start, free.end)
+    if index < len(taken) and taken[index].start == free.end:
+        free = OffsetRange(free.start, taken.pop(index).end)
+    taken.insert(index, free)
 
 
 def within(segments: Sequence[Segment], wanted: OffsetRange) -> list[Segment]:
     """Return the parts of sorted segments that are in a range."""
-    at = bisect_right(segments, wanted.start, key=lambda part: part.end)
+    first = bisect_right(segments, wanted.start, key=lambda part: part.end)
     result = []
-    for part in map(segments.__getitem__, range(at, len(segments))):
+    for part in map(segments.__getitem__, range(first, len(segments))):
         if part.start >= wanted.end:
             break
         start, end = max(part.start, wanted.start), min(part.end, wanted.end)

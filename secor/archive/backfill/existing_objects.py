@@ -148,11 +148,11 @@ class ExistingObjects:
         """Return where the next batch of a partition begins, of any generation for None."""
         starts = self._starts.get((partition, generation))
         if starts is None:
-            names = [it.name for it in self._listed[partition]]
+            names = [listed.name for listed in self._listed[partition]]
             chosen = {name.start_offset for name in names if generation in (None, name.generation)}
             starts = self._starts[partition, generation] = sorted(chosen)
-        at = bisect_right(starts, start)
-        return starts[at] if at < len(starts) else None
+        index = bisect_right(starts, start)
+        return starts[index] if index < len(starts) else None
 
     def range_of(self, archived: ArchivedObject) -> OffsetRange | None:
         """Return the range of an object's batch; None if it is another topic's."""

@@ -71,5 +71,5 @@ class BackfillPaths:
         return sum(1 for part in self.prefix.split("/") if part) + int(self.hashed)
 
     def _below(self, directory: str, key: str) -> str:
-        parts, at = key.split("/"), self._depth
-        return "/".join([*parts[:at], directory, self.id, *parts[at:]])
+        parts, depth = key.split("/"), self._depth
+        return "/".join([*parts[:depth], directory, self.id, *parts[depth:]])

@@ -237,9 +237,9 @@ def _by_batch(
     for archived in sorted(objects, key=lambda archived: archived.key):
         if archived.info is None:
             continue
-        at = bisect_right(starts, archived.info.batch.start) - 1
-        if at >= 0 and archived.info.batch.start in batches[at]:
-            by_batch.setdefault(batches[at], []).append(archived)
+        index = bisect_right(starts, archived.info.batch.start) - 1
+        if index >= 0 and archived.info.batch.start in batches[index]:
+            by_batch.setdefault(batches[index], []).append(archived)
     return by_batch
 
 

@@ -39,13 +39,13 @@ def plan_recovery(
     generation: int,
     log: Log,
     owner: str,
-    at: float,
+    now: float,
 ) -> RecoveredEntry | None:
     """Return the entry to make; None where there is a readable one, or there are no objects.
 
     It is the end of the last batch, each of them beginning where another ended.  That
     this batch has all its objects is seen by counting the log's messages; when they are
-    more, the batch is left open, as an intent made by ``owner`` at ``at`` (seconds since
+    more, the batch is left open, as an intent made by ``owner`` at ``now`` (seconds since
     the epoch).  Raises ``ConfigurationError`` when the objects tell no range, or leave a hole
     where the log has messages.
     """
@@ -69,7 +69,11 @@ def plan_recovery(
             " the log has lost messages, or the metadata is wrong; look at the objects, then set"
             " the offset with 'secor offsets set'"
         )
-    of_last = [it for it in extents if it.archived.info and it.archived.info.batch == last]
+    of_last = [
+        of_batch
+        for of_batch in extents
+        if of_batch.archived.info and of_batch.archived.info.batch == last
+    ]
     topic_id = of_last[0].archived.info.topic_id if of_last[0].archived.info else None
     stored = sum(extent.archived.info.records for extent in of_last if extent.archived.info)
     if log_range.start <= last.start and last.end <= log_range.end:
@@ -78,7 +82,7 @@ def plan_recovery(
             remarks.append(
                 f"the last batch {last} has {stored} of {there} messages: the service completes it"
             )
-            intent = intent_of(archive, topic_partition, last, of_last, owner, at)
+            intent = intent_of(archive, topic_partition, last, of_last, owner, now)
             return RecoveredEntry(topic_partition, last.start, topic_id, intent, tuple(remarks))
     else:
         remarks.append(f"the log no longer has {last}: that it is complete cannot be proved")
@@ -194,11 +198,11 @@ def intent_of(
     batch: OffsetRange,
     objects: Sequence[StoredRange],
     owner: str,
-    at: float,
+    now: float,
 ) -> Intent:
     """Return the intent under which a batch is completed, of which ``objects`` are there."""
     info = objects[0].archived.info
     assert info is not None
     root = archive.root(topic_partition.topic)
     also = roots_beside(root, [extent.archived.name.root for extent in objects])
-    return Intent(batch.start, batch.end, info.fingerprint, owner, at, root, also=also)
+    return Intent(batch.start, batch.end, info.fingerprint, owner, now, root, also=also)

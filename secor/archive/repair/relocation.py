@@ -217,15 +217,15 @@ def relocate(
     plan: RelocationPlan,
     refuse_running: Callable[[], None],
     *,
-    at: str,
+    time: str,
     by: str,
 ) -> None:
     """Move the ledger as planned; ``refuse_running`` raises while a process uses either ledger.
 
     Raises ``Refused`` where something has changed meanwhile: nothing is lost, plan again.
     """
-    arriving = Relocation(_FROM, plan.source.name, str(plan.source.id), at, by)
-    gone = Relocation(_TO, plan.target.name, str(plan.target.id), at, by)
+    arriving = Relocation(_FROM, plan.source.name, str(plan.source.id), time, by)
+    gone = Relocation(_TO, plan.target.name, str(plan.target.id), time, by)
     if not (_is_closed(source, plan) and _concerns(target.record(), _FROM, plan.source)):
         # 1. Before its first entry is there: a process would begin the others anew.
         if not _concerns(target.record(), _FROM, plan.source):

@@ -84,11 +84,11 @@ def differing(log: pa.RecordBatch, stored: pa.RecordBatch, values_only: np.ndarr
         return _different_in(log, stored, SCHEMA.names, lossy=False)
     differences = []
     for lossy in (False, True):
-        at = np.flatnonzero(values_only == lossy)
-        taken = pa.array(at)
+        rows = np.flatnonzero(values_only == lossy)
+        taken = pa.array(rows)
         names = ("value",) if lossy else tuple(SCHEMA.names)
         differences.append(
-            at[_different_in(log.take(taken), stored.take(taken), names, lossy=lossy)]
+            rows[_different_in(log.take(taken), stored.take(taken), names, lossy=lossy)]
         )
     return np.sort(np.concatenate(differences))
 
@@ -98,13 +98,15 @@ def _different_in(
 ) -> np.ndarray:
     wrong = np.zeros(log.num_rows, bool)
     for name in names:
-        mine, stored_values = log.column(name), stored.column(name)
+        log_values, stored_values = log.column(name), stored.column(name)
         if name == "timestamp_type":  # messages so old that they have none read back as 0
-            mine, stored_values = mine.fill_null(0), stored_values.fill_null(0)
-        if mine.equals(stored_values) or (name == "headers" and _no_headers(mine, stored_values)):
+            log_values, stored_values = log_values.fill_null(0), stored_values.fill_null(0)
+        if log_values.equals(stored_values) or (
+            name == "headers" and _no_headers(log_values, stored_values)
+        ):
             continue
         # Row by row only in a window that is known to differ, or holds lossy rows.
-        pairs = zip(mine.to_pylist(), stored_values.to_pylist(), strict=True)
+        pairs = zip(log_values.to_pylist(), stored_values.to_pylist(), strict=True)
         if lossy or name == "headers":
             wrong |= np.fromiter(((a or None) != (b or None) for a, b in pairs), bool, len(wrong))
         else:
@@ -112,5 +114,5 @@ def _different_in(
     return np.flatnonzero(wrong)
 
 
-def _no_headers(mine: pa.Array, stored_headers: pa.Array) -> bool:
-    return not len(mine.flatten()) and not len(stored_headers.flatten())
+def _no_headers(log_headers: pa.Array, stored_headers: pa.Array) -> bool:
+    return not len(log_headers.flatten()) and not len(stored_headers.flatten())

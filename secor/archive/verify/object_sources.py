@@ -134,11 +134,11 @@ class ObjectSource:
             )
 
     def _corrupt(self, text: str) -> None:
-        at = self.start if self.last is None else self.last
+        offset = self.start if self.last is None else self.last
         self._report.found_range(
             FindingKind.CORRUPT,
-            at,
-            next_offset(at),
+            offset,
+            next_offset(offset),
             key=self.archived.key,
             text=text.removeprefix(f"{self.archived.key}: "),
         )

@@ -157,5 +157,7 @@ def _read_text(archived: ArchivedObject, archive: Archive, report: PartitionRepo
 
 
 def _corrupt(report: PartitionReport, archived: ArchivedObject, text: str) -> None:
-    at = archived.first_offset
-    report.found_range(FindingKind.CORRUPT, at, next_offset(at), key=archived.key, text=text)
+    offset = archived.first_offset
+    report.found_range(
+        FindingKind.CORRUPT, offset, next_offset(offset), key=archived.key, text=text
+    )

@@ -77,25 +77,25 @@ class PartitionCheck:
         end = max(start, min(bounds.committed, log_range.end))
         self._note_limits(log_range)
         self._pass_over(start)
-        at = start
+        reached = start
         for chunk in self._chunks(start, end):
             self._window(chunk.records, chunk.next_offset)
             if self._progress:
-                self._progress(topic_partition, chunk.next_offset - at)
-            at = chunk.next_offset
+                self._progress(topic_partition, chunk.next_offset - reached)
+            reached = chunk.next_offset
         self._finish_texts(end)
         self._beyond(end)
         return self.report
 
     def _chunks(self, start: int, end: int) -> Iterator[Chunk]:
         """Give the log's chunks; the last one reaches ``end``."""
-        at, topic_partition = start, self.report.topic_partition
+        reached, topic_partition = start, self.report.topic_partition
         if start < end:
             for chunk in self._log.read(topic_partition, start, end):
-                chunk = chunk.since(at).until(end)
-                at = chunk.next_offset
+                chunk = chunk.since(reached).until(end)
+                reached = chunk.next_offset
                 yield chunk
-        if at < end:
+        if reached < end:
             nothing = pa.RecordBatch.from_pylist([], schema=SCHEMA)
             yield Chunk(topic_partition, nothing, end)
 

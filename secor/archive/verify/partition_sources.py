@@ -94,9 +94,9 @@ def sources_of(
         what = recordings.of(archived)
         for fault in (archived.fault, missing_metadata(archive, archived, what)):
             if fault:
-                at = archived.first_offset
+                offset = archived.first_offset
                 report.found_range(
-                    FindingKind.CORRUPT, at, next_offset(at), key=archived.key, text=fault
+                    FindingKind.CORRUPT, offset, next_offset(offset), key=archived.key, text=fault
                 )
         if what in (Recorded.PAYLOADS, Recorded.NUMBER):
             log_format = archive.format_of(archived)

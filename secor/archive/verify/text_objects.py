@@ -39,9 +39,9 @@ def reach_of(objects: Iterable[ArchivedObject], end: int) -> Reach:
 
     def reach(archived: ArchivedObject) -> int:
         start, own = archived.batch_start, starts[archived.name.generation]
-        at = bisect_right(own, start)
+        index = bisect_right(own, start)
         following = [
-            *own[at : at + 1],
+            *own[index : index + 1],
             *(offsets[0] for offsets in starts.values() if offsets[0] > start),
         ]
         return max(min(following, default=end), start)
@@ -171,16 +171,16 @@ class TextSource:
     def _row_by_row(self, records: pa.RecordBatch, stored: bytes) -> pa.RecordBatch:
         skips = self._format.null_values == "skip"
         delimiter = self._format.delimiter
-        at = there = 0
+        position = there = 0
         different = []
         for row, value in enumerate(records.column("value").to_pylist()):
             if value is not None or not skips:
-                if at >= len(stored):
+                if position >= len(stored):
                     break
                 line = (value or b"") + delimiter
-                if stored[at : at + len(line)] != line:
+                if stored[position : position + len(line)] != line:
                     different.append(row)
-                at += len(line)
+                position += len(line)
             there = next_offset(row)
         offsets = offsets_of(records)[np.array(different, np.int64)]
         self._report.note(FindingKind.DIFFERENT, offsets, key=self._archived.key)

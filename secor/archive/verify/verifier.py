@@ -214,9 +214,9 @@ class _Settled:
     def tell(self, report: PartitionReport) -> None:
         """Put into the report what was met."""
         for archived, why in self.damaged:
-            key, at = marker_key(archived.name), archived.first_offset
+            key, offset = marker_key(archived.name), archived.first_offset
             text = why.removeprefix(f"{key}: ")
-            report.found_range(FindingKind.CORRUPT, at, next_offset(at), key=key, text=text)
+            report.found_range(FindingKind.CORRUPT, offset, next_offset(offset), key=key, text=text)
         if self.unfinished:
             report.notes.append(
                 f"{how_many(self.unfinished, 'object')} in quarantine: a replay is under way, or"

@@ -154,7 +154,10 @@ SINK_TRANSFORMS = (
 def transform_of(class_name: str) -> SinkTransform | None:
     """Return the sink's transform of a Java class, None for others'."""
     name = class_name.rpartition(".")[2]
-    return next((it for it in SINK_TRANSFORMS if it.name == name.partition("$")[0]), None)
+    return next(
+        (transform for transform in SINK_TRANSFORMS if transform.name == name.partition("$")[0]),
+        None,
+    )
 
 
 def page_rows() -> list[str]:
@@ -168,7 +171,7 @@ def transform_rows() -> list[str]:
         "| its transform | with | here |",
         "|---|---|---|",
         *(
-            f"| `{it.name}` | {', '.join(f'`{name}`' for name in it.settings)} | {it.here} |"
-            for it in SINK_TRANSFORMS
+            f"| `{row.name}` | {', '.join(f'`{name}`' for name in row.settings)} | {row.here} |"
+            for row in SINK_TRANSFORMS
         ),
     ]

@@ -49,7 +49,10 @@ def _protobuf(draft: Draft) -> None:
     note = "From protoc --include_imports -o messages.desc."
     draft.set("parser.descriptor_set", "messages.desc", note=note)
     draft.todo("make parser.descriptor_set: protoc --include_imports -o messages.desc FILE.proto")
-    classes = sorted(draft.of_topics("secor.protobuf.message.class"), key=lambda it: it[1] != "*")
+    classes = sorted(
+        draft.of_topics("secor.protobuf.message.class"),
+        key=lambda topic_class: topic_class[1] != "*",
+    )
     if not classes:
         note = "Java Secor took the first field for the time."
         draft.set("parser.message", "package.Message", note=note)
@@ -95,21 +98,21 @@ def named_group(pattern: str) -> tuple[str, str]:
     """Return the expression with its first group named, the others without a name, as RE2
     and the decoder have it; and the name.
     """
-    result, at, name, in_class = "", 0, "", False
-    while at < len(pattern):
-        char = pattern[at]
+    result, position, name, in_class = "", 0, "", False
+    while position < len(pattern):
+        char = pattern[position]
         if char == "\\":
-            result += pattern[at : at + 2]
-            at += 2
+            result += pattern[position : position + 2]
+            position += 2
             continue
         in_class = char == "[" or (in_class and char != "]")
-        named = _NAMED_GROUP.match(pattern, at)
-        if char == "(" and not in_class and (named or pattern[at + 1 : at + 2] != "?"):
+        named = _NAMED_GROUP.match(pattern, position)
+        if char == "(" and not in_class and (named or pattern[position + 1 : position + 2] != "?"):
             first = not name
             name = name or (named[1] if named else "time")
             result += f"(?P<{name}>" if first else "(?:"
-            at += len(named[0]) if named else 1
+            position += len(named[0]) if named else 1
             continue
         result += char
-        at += 1
+        position += 1
     return result, name or "time"

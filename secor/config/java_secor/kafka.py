@@ -63,7 +63,9 @@ def _brokers(draft: Draft) -> None:
     hosts = draft.properties.texts(host)
     if not hosts:
         draft.fault(host, f"is empty: name a broker, such as -D {host}=kafka-1")
-    servers = [it if ":" in it else f"{it}:{draft.value(port) or 9092}" for it in hosts]
+    servers = [
+        address if ":" in address else f"{address}:{draft.value(port) or 9092}" for address in hosts
+    ]
     note = "Java Secor asked the first of them only." if len(hosts) > 1 else ""
     draft.set("kafka.bootstrap_servers", servers, host, port, note=note)
 

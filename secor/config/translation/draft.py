@@ -151,7 +151,9 @@ def copy_jaas(draft: Draft, name: str) -> None:
     text = draft.value(name)
     if not text:
         return
-    options = {it["key"]: it["quoted"] or it["plain"] or "" for it in _JAAS.finditer(text)}
+    options = {
+        match["key"]: match["quoted"] or match["plain"] or "" for match in _JAAS.finditer(text)
+    }
     if "username" in options:
         draft.set("kafka.sasl_plain_username", options["username"], name)
         draft.secret("kafka.sasl_plain_password", name, "the password in")

@@ -51,7 +51,9 @@ class Properties:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return all values that are not empty, variables filled in."""
-        raw = [value for it in self.occurrences.get(name, ()) for value in it.values]
+        raw = [
+            value for occurrence in self.occurrences.get(name, ()) for value in occurrence.values
+        ]
         filled = (self.expand(value, (name,)).strip() for value in raw)
         return tuple(value for value in filled if value)
 
@@ -192,6 +194,7 @@ def split(text: str) -> tuple[str, ...]:
         return (text,)
     parts = re.split(r"(?<!\\)((?:\\\\)*),", text)
     joined = [
-        parts[at] + (parts[at + 1] if at + 1 < len(parts) else "") for at in range(0, len(parts), 2)
+        parts[index] + (parts[index + 1] if index + 1 < len(parts) else "")
+        for index in range(0, len(parts), 2)
     ]
     return tuple(re.sub(r"\\([\\,])", r"\1", part).strip() for part in joined)

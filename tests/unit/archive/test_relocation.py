@@ -54,7 +54,7 @@ def stopped() -> None:
 def move(source: FakeMovableLedger, target: FakeMovableLedger) -> None:
     plan = planned(source, target)
     if not plan.done:
-        relocate(source, target, plan, stopped, at="2026-11-27T08:00:00Z", by="me@host")
+        relocate(source, target, plan, stopped, time="2026-11-27T08:00:00Z", by="me@host")
 
 
 def check_never_both(source: FakeMovableLedger, target: FakeMovableLedger) -> None:
@@ -144,7 +144,7 @@ def test_a_process_that_commits_while_the_ledger_is_moved_is_seen(
     committed = replace(ENTRIES[FIRST], committed=6)
     target.after = lambda _: source.put(FIRST, committed) if FIRST in target.entries else None
     with pytest.raises(Refused, match=r"clicks/0: its entry in .* has changed"):
-        relocate(source, target, plan, stopped, at="t", by="me")
+        relocate(source, target, plan, stopped, time="t", by="me")
     assert not target.is_open(FIRST)
     target.after = lambda _: None
     move(source, target)
@@ -158,7 +158,7 @@ def test_a_process_that_runs_before_the_old_ledger_is_closed_ends_the_move() -> 
         raise Refused("host-1 runs")
 
     with pytest.raises(Refused, match="host-1 runs"):
-        relocate(source, target, planned(source, target), running, at="t", by="me")
+        relocate(source, target, planned(source, target), running, time="t", by="me")
     assert source.is_open(FIRST)
     assert not target.is_open(FIRST)
 
@@ -167,7 +167,7 @@ def test_a_write_to_the_new_ledger_that_is_not_there_when_it_is_read_back_ends_t
     source, target = ledgers(("zookeeper", "kafka"))
     target.after = lambda _: target.put(FIRST, Entry(4), target.record())
     with pytest.raises(Refused, match=r"clicks/0: .*committed=4.* was read back"):
-        relocate(source, target, planned(source, target), stopped, at="t", by="me")
+        relocate(source, target, planned(source, target), stopped, time="t", by="me")
     assert source.is_open(FIRST)
 
 

@@ -144,7 +144,7 @@ def test_objects_without_metadata_reach_to_the_next(shelf: Shelf, archive: Archi
 
 
 def recovery(ledger: OperatorLedger, archive: Archive, log: MemoryLog) -> RecoveredEntry | None:
-    return plan_recovery(ledger, archive, CLICKS, generation=1, log=log, owner="op", at=1.0)
+    return plan_recovery(ledger, archive, CLICKS, generation=1, log=log, owner="op", now=1.0)
 
 
 def log_of(end: int) -> MemoryLog:
@@ -262,7 +262,7 @@ def plan(archive: Archive) -> RecoveredEntry | None:
     log = MemoryLog()
     log.put(CLICKS, messages(range(60)), 60)
     ledger = OperatorLedger({})
-    return plan_recovery(ledger, archive, CLICKS, generation=1, log=log, owner="o", at=0.0)
+    return plan_recovery(ledger, archive, CLICKS, generation=1, log=log, owner="o", now=0.0)
 
 
 def described(**changes: str) -> dict[str, str]:
