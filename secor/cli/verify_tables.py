@@ -275,10 +275,8 @@ def _compare_partition(
     """Compare one topic partition with rows that tell their offsets, and with quarantine."""
     routed = _route(group.config, reader, key, bound)
     verified.compared += len(routed.log)
-    rows = {
-        name: own_offsets[key] for name, own_offsets in tables.stored.items() if key in own_offsets
-    }
-    rows = {name: own_offsets[own_offsets < bound] for name, own_offsets in rows.items()}
+    rows = {name: own[key] for name, own in tables.stored.items() if key in own}
+    rows = {name: own[own < bound] for name, own in rows.items()}
     bad = {
         table: offsets[offsets < bound]
         for table, offsets in _quarantined_by_table(group.config, group, key).items()

@@ -372,11 +372,7 @@ def _full_key(setting: Described, tree: Mapping[str, Any], configuration: Sectio
 
 def _array(array: str, kind: str, tree: Mapping[str, Any]) -> Iterator[str]:
     """Yield the tables of an array, then its keys as comments."""
-    keys = [
-        candidate
-        for candidate in settings()
-        if candidate.section == array and kind in candidate.kinds
-    ]
+    keys = [item for item in settings() if item.section == array and kind in item.kinds]
     if not keys:
         return
     yield ""
