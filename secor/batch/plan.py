@@ -10,7 +10,7 @@ from typing import Protocol
 from secor.batch.parse_trail import ParseTrail
 from secor.batch.policy import Policy
 from secor.core.model import DATA, OffsetRange, Part, TopicPartition
-from secor.core.naming import ObjectName
+from secor.core.naming import ConnectName, ObjectName
 from secor.core.ports import FileWriter, LogFormat, Parser
 
 
@@ -77,7 +77,8 @@ class TopicPlan:
     by the names that the parser gives them: quarantine, other topics, tables.
     ``last_file`` describes what was made, where that is wanted.  ``trail`` is told which
     messages are written.  With ``names_of_connect`` objects of the topic's own directory are
-    called as Confluent's S3 sink calls them, with ``codec_extension`` before the format's own.
+    called as a sink of Kafka Connect calls them, with ``codec_extension`` before the format's own,
+    or with ``extension`` instead of both.
     """
 
     group: str
@@ -91,8 +92,9 @@ class TopicPlan:
     streams: Mapping[str, OutputStream] = field(default_factory=dict)
     last_file: LastFile | None = None
     trail: ParseTrail | None = None
-    names_of_connect: bool = False
+    names_of_connect: ConnectName | None = None
     codec_extension: str = ""
+    extension: str = ""
 
     def stream(self, name: str) -> OutputStream:
         """Return the output stream of a part."""
@@ -107,15 +109,18 @@ class TopicPlan:
     def object_name(self, topic_partition: TopicPartition, start: int, part: Part) -> ObjectName:
         """Return the name of the object for ``part`` of a batch that begins at ``start``."""
         stream = self.stream(part.stream)
-        of_connect = self.names_of_connect and part.stream == DATA
-        codec = self.codec_extension if of_connect else ""
+        extension = stream.log_format.extension
+        of_connect = self.names_of_connect if part.stream == DATA else None
+        if of_connect:
+            of_connect = of_connect.fitting(topic_partition.partition, start)
+            extension = self.extension or self.codec_extension + extension
         return ObjectName(
             root=stream.root,
             output_partition=part.output_partition,
             generation=self.generation,
             partition=topic_partition.partition,
             start_offset=start,
-            extension=codec + stream.log_format.extension,
+            extension=extension,
             of_connect=of_connect,
         )
 
@@ -126,7 +131,11 @@ class TopicPlan:
 
     @property
     def _naming(self) -> str:
-        return NAMING_OF_CONNECT + self.codec_extension if self.names_of_connect else NAMING
+        if not self.names_of_connect:
+            return NAMING
+        if self.names_of_connect == ConnectName():
+            return NAMING_OF_CONNECT + self.codec_extension + self.extension
+        return f"{NAMING_OF_CONNECT} {self.names_of_connect}{self.codec_extension}{self.extension}"
 
     @property
     def earlier_fingerprint(self) -> str:

@@ -89,9 +89,9 @@ def plan_command(
     wanted = _wanted(from_time, to_time, offsets, keys)
     source, target = load(backup, os.environ), load(partition, os.environ)
     check_kinds(source, target, backup, partition)
-    if target.for_topic(topic).output.naming == "confluent":
+    if target.for_topic(topic).output.naming != "secor":
         raise ConfigurationError(
-            f"{partition}: objects named as Confluent's have no generation, and old and new ones"
+            f"{partition}: objects named as a connector's have no generation, and old and new ones"
             f" would have one name: backfill {topic} into another prefix, with output.naming ="
             ' "secor"'
         )

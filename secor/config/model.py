@@ -349,9 +349,9 @@ class Config(Section):
         if output.offsets_per_partition != Output().offsets_per_partition:
             key = f"{before}output.offsets_per_partition"
             raise fault('write {offset:...} into parser.layout; only "backup" has this', key)
-        if output.naming == "confluent" and parser.targets:
+        if output.naming != "secor" and parser.targets:
             why = "routes bring messages of several topics together, and names would be the same"
-            raise fault(f'{why}: not with naming = "confluent"', f"{before}output.naming")
+            raise fault(f'{why}: only with naming = "secor"', f"{before}output.naming")
         changing = [
             transform.kind for transform in parser.transforms if transform.kind in CHANGES_FIELDS
         ]

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from secor.config.values import MIB, Duration, Maybe, Names, Section, Size, fault
 from secor.core.installing import FORMATS, offered
+from secor.core.naming import ConnectName
 
 CODECS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -68,12 +69,15 @@ class Output(Section):
         description="Raise it when the output changes incompatibly: it separates old objects"
         " from new ones.",
     )
-    naming: Literal["secor", "confluent"] = Field(
+    naming: str = Field(
         default="secor",
         description='Names of objects. "secor": <generation>_<partition>_<offset>; "confluent": as'
-        " Confluent's S3 sink names them, <topic>+<partition>+<offset>. Offsets are where the batch"
-        " begins. Confluent's names have no generation, so output.generation stays 1, and there is"
-        " no backfill (docs/from-kafka-connect.md).",
+        " Confluent's S3 sink names them, <topic>+<partition>+<offset>; or a template, as Aiven's"
+        ' sink has it: "{topic}-{partition}-{offset}", with +, - or _ between them, widths as in'
+        " {offset:020}, and at the end, if it is not the format's, an extension. Offsets are where"
+        " the batch begins. Names as a connector's have no generation, so output.generation stays"
+        " 1, and there is no backfill (docs/from-kafka-connect.md).",
+        examples=["confluent"],
     )
     format: str = Field(
         default="sequencefile",
@@ -190,8 +194,13 @@ class Output(Section):
             raise fault("without schema_file every field has a column", "extra_fields")
         if self.schema_file is not None and self.changed("numbers"):
             raise fault("the types are those of schema_file", "numbers")
-        if self.naming == "confluent" and self.generation != 1:
-            why = 'names of naming = "confluent" have none: leave it 1, or take another prefix'
+        try:
+            named = self.names_of_connect[0]
+        except ValueError:
+            why = 'use "secor", "confluent" or a template such as "{topic}-{partition}-{offset}"'
+            raise fault(why, "naming") from None
+        if named and self.generation != 1:
+            why = f'names of naming = "{self.naming}" have none: leave it 1, or take another prefix'
             raise fault(why, "generation")
         self._check_prefix()
         return self
@@ -207,6 +216,17 @@ class Output(Section):
             raise fault(f"there is no format {self.format!r}: {hint}; {others}", "format")
         if self.changed("codec"):
             raise fault(f"{self.format} has no such setting: see format_settings", "codec")
+
+    @property
+    def names_of_connect(self) -> tuple[ConnectName | None, str]:
+        """How a connector names objects, None for names of our own; and their extension, if it is
+        not the format's.  Raises ``ValueError`` for what is no template.
+        """
+        if self.naming == "secor":
+            return None, ""
+        if self.naming == "confluent":
+            return ConnectName(), ""
+        return ConnectName.of_template(self.naming)
 
     @property
     def stores_fields(self) -> bool:

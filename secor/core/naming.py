@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from posixpath import commonpath
+from typing import Self
 
 QUARANTINE_DIRECTORY = "_quarantine"
 """The directory, beside the topics', of messages that a parser could not place."""
@@ -38,12 +39,16 @@ _NAME = re.compile(
     r"(?P<generation>[0-9]+)_(?P<partition>[0-9]+)_(?P<offset>[0-9]{20})(?P<extension>\.[^/]*)?"
 )
 _OF_CONNECT = re.compile(
-    r"(?P<topic>[A-Za-z0-9._-]+)\+(?P<partition>[0-9]+)\+(?P<offset>[0-9]{10,19})"
-    r"(?P<extension>\.[^/]*)?"
+    r"(?P<topic>[A-Za-z0-9._-]+)(?P<delimiter>[+_-])(?P<partition>[0-9]{1,20})(?P=delimiter)"
+    r"(?P<offset>[0-9]{1,20})(?P<extension>\.[^/]*)?"
 )
-"""A name that Confluent's S3 sink gives: its default delimiter and width."""
+"""A name that a connector gives."""
+_TEMPLATE = re.compile(
+    r"\{topic\}(?P<delimiter>[+_-])\{partition(?::0(?P<partition>1?[0-9]|20))?\}(?P=delimiter)"
+    r"\{offset(?::0(?P<offset>1?[0-9]|20))?\}(?P<extension>(?:\.[A-Za-z0-9]+)*)"
+)
 CONNECT_GENERATION = 1
-"""The generation of all objects that are named as Confluent's: their names have none."""
+"""The generation of all objects that are named as a connector's: their names have none."""
 _BESIDE_VALUES = (".keys.", ".headers.")
 """Extensions of files that Confluent's sink puts beside those of values begin so."""
 _COPY = re.compile(
@@ -60,6 +65,38 @@ _REWRITE = re.compile(r"\.rewrite-([1-9][0-9]{0,8})-to-([1-9][0-9]{0,18})(?=\.|$
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectName:
+    """How a connector puts names together: topic, partition and offset, a delimiter between them.
+
+    Numbers have leading zeros up to their width.  The defaults are Confluent's.
+    """
+
+    delimiter: str = "+"
+    partition_width: int = 1
+    offset_width: int = 10
+
+    @classmethod
+    def of_template(cls, template: str) -> tuple[Self, str]:
+        """Return what ``{topic}-{partition}-{offset:020}.gz`` says, and its extension.
+
+        Raises ``ValueError``.
+        """
+        match = _TEMPLATE.fullmatch(template)
+        if match is None:
+            raise ValueError(f"{template!r} is no template of names")
+        widths = (int(match[number] or 1) for number in ("partition", "offset"))
+        return cls(match["delimiter"], *widths), match["extension"]
+
+    def fitting(self, partition: int, offset: int) -> Self:
+        """Return it as one finds it in the name of these numbers, which may be wider."""
+        return replace(
+            self,
+            partition_width=max(self.partition_width, len(str(partition))),
+            offset_width=max(self.offset_width, len(str(offset))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectName:
     """``<root>/<output partition>/<generation>_<partition>_<start offset><extension>``.
 
@@ -70,7 +107,7 @@ class ObjectName:
     An object that took the place of others of its generation has ``.rewrite-<n>-to-<end>``
     before the extension: the ``rewrite``, 1 for the first, and where its range ends.
 
-    With ``of_connect`` it is called as Confluent's S3 sink calls its objects,
+    With ``of_connect`` it is called as a sink of Kafka Connect calls its objects, as in
     ``<topic>+<partition>+<start offset><extension>``, in directories of the same form.
     """
 
@@ -82,12 +119,12 @@ class ObjectName:
     extension: str
     rewrite: int = 0
     end: int | None = None
-    of_connect: bool = False
+    of_connect: ConnectName | None = None
 
     @property
     def key(self) -> str:
         """The object's key in the store."""
-        width = 10 if self.of_connect else 20
+        width = self.of_connect.offset_width if self.of_connect else 20
         rewritten = "" if self.end is None else f".rewrite-{self.rewrite}-to-{self.end}"
         return f"{self.stem}{self.start_offset:0{width}d}{rewritten}{self.extension}"
 
@@ -96,7 +133,9 @@ class ObjectName:
         """What keys of this place, partition and generation begin with: all but the offset."""
         directory = f"{self.root}/{self.output_partition}" if self.output_partition else self.root
         if self.of_connect:
-            return f"{directory}/{topic_of(self.root.rpartition('/')[2])}+{self.partition}+"
+            topic, between = topic_of(self.root.rpartition("/")[2]), self.of_connect.delimiter
+            number = f"{self.partition:0{self.of_connect.partition_width}d}"
+            return f"{directory}/{topic}{between}{number}{between}"
         return f"{directory}/{self.generation}_{self.partition}_"
 
     @property
@@ -123,8 +162,8 @@ def parse_key(root: str, key: str) -> ObjectName | None:
     """Return the name of ``key`` below the topic directory ``root``; None for other files.
 
     The name gives back ``key``: ``01_0_…`` is not taken for ``1_0_…``, which may be there, too.
-    Nor is a copy, see ``is_copy``: its messages are in the object, too.  Names of Confluent's
-    S3 sink are taken as well; those of its files of keys and headers are not.
+    Nor is a copy, see ``is_copy``: its messages are in the object, too.  Names that the S3
+    sinks of Kafka Connect give are taken as well; those of files of keys and headers are not.
     """
     if not key.startswith(root + "/"):
         return None
@@ -151,7 +190,9 @@ def parse_key(root: str, key: str) -> ObjectName | None:
         partition=numbers["partition"],
         start_offset=numbers["offset"],
         extension=extension[rewritten.end() :] if rewritten else extension,
-        of_connect=own is None,
+        of_connect=None
+        if own
+        else ConnectName(match["delimiter"], len(match["partition"]), len(match["offset"])),
         rewrite=int(rewritten[1]) if rewritten else 0,
         end=int(rewritten[2]) if rewritten else None,
     )

@@ -75,6 +75,7 @@ def plan_for(
     else:
         parser = OffsetBuckets(output.offsets_per_partition)
         log_format, streams = _message_format(output), {}
+    names_of_connect, extension = output.names_of_connect
     return TopicPlan(
         group=config.group.name,
         root=root,
@@ -85,8 +86,9 @@ def plan_for(
         policy=policy_of(settings.policy),
         upload_on_shutdown=settings.policy.upload_on_shutdown,
         upload_on_revoke=settings.policy.upload_on_revoke,
-        names_of_connect=output.naming == "confluent",
+        names_of_connect=names_of_connect,
         codec_extension=PARQUET_CODECS.get(output.codec, "") if output.format == "parquet" else "",
+        extension=extension,
     )
 
 

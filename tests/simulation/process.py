@@ -17,7 +17,7 @@ from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import Consumer
 from secor.consume.positioning import Positioning
 from secor.core.model import Chunk, Part, TopicPartition
-from secor.core.naming import ObjectName, topic_root
+from secor.core.naming import ConnectName, ObjectName, topic_root
 from secor.core.ports import LogFormat, Parser
 from secor.parsing.offset_layout import OffsetBuckets
 from secor.schema.growth import Propose
@@ -86,7 +86,7 @@ class Setup:
     upload_on_revoke: bool = False
     rules: Rules | None = None
     earlier: bool = False
-    names_of_connect: bool = False
+    names_of_connect: ConnectName | None = None
 
     def plan(
         self, topic: str, schema: KeptSchema | None = None, propose: Propose | None = None

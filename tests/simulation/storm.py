@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from secor.batch.policy import Age, Policy
 from secor.consume.backpressure import BufferLimits
+from secor.core.naming import ConnectName
 from secor.formats import make_format
 from secor.parsing.offset_layout import OffsetBuckets
 from tests.fakes.format import PlainFormat
@@ -77,7 +78,8 @@ def _named_as_confluents(
     configuration: Callable[[], dict[str, object]],
 ) -> Callable[[], dict[str, object]]:
     # Such names have no generation, and the version before had none of them.
-    return lambda: {**configuration(), "generation": 1, "earlier": False, "names_of_connect": True}
+    names = {"generation": 1, "earlier": False, "names_of_connect": ConnectName()}
+    return lambda: {**configuration(), **names}
 
 
 class Storm:

@@ -103,7 +103,7 @@ def _places_of_run(
 
 
 def _is_connectors(archived: ArchivedObject) -> bool:
-    return archived.name.of_connect and archived.info is None
+    return archived.name.of_connect is not None and archived.info is None
 
 
 def _order(archived: ArchivedObject) -> tuple[int, bool, int]:

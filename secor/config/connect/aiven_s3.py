@@ -6,8 +6,7 @@ cloud-storage-connectors-for-apache-kafka 3.4, and its page on names of files.
 
 from __future__ import annotations
 
-import re
-
+from secor.config.connect.aiven_names import convert_names
 from secor.config.connect.connector_file import FLUSH_INTERVAL
 from secor.config.connect.converters import (
     BYTES,
@@ -31,9 +30,6 @@ from secor.config.connect.transforms import convert_transforms
 from secor.config.output import CODECS
 from secor.config.translation.draft import Draft
 from secor.config.translation.properties import Occurrence, Properties
-from secor.core.errors import ConfigurationError
-from secor.parsing.layout import Layout
-from secor.parsing.zones import Zone
 
 CLASSES = frozenset(
     {
@@ -65,10 +61,7 @@ OLD_NAMES = {
 }
 """Names before version 2.6, which still count."""
 
-_TEMPLATE = "file.name.template"
-_DEFAULT_TEMPLATE = "{{topic}}-{{partition}}-{{start_offset}}"
-_VARIABLE = re.compile(r"\{\{\s*(\w+)\s*(?::\s*([^}]*?)\s*)?\}\}")
-_TIMES = {"yyyy": "%Y", "YYYY": "%Y", "MM": "%m", "dd": "%d", "HH": "%H"}
+_COMPRESSION = "file.compression.type"
 _FORMATS = {
     "csv": "text",
     "jsonl": "jsonlines",
@@ -96,7 +89,7 @@ def convert(properties: Properties, source: str) -> tuple[str, Draft]:
     convert_encryption(draft, "aws.s3.sse.algorithm")
     kind = _output(draft)
     _values(draft, kind)
-    _names(draft)
+    convert_names(draft)
     convert_transforms(draft, fields=kind != "text")
     convert_errors(draft)
     draft.copy_number("policy.max_messages", "file.max.records", zero=False)
@@ -122,17 +115,36 @@ def _read_old_names(draft: Draft) -> None:
 
 def _output(draft: Draft) -> str:
     kind = _format(draft)
-    compression = draft.value("file.compression.type").lower() or "gzip"
-    if kind == "avro":
-        compression = {"gzip": "deflate"}.get(compression, compression)
+    name = _COMPRESSION
+    compression = draft.value(name).lower() or "gzip"
     codecs = CODECS[kind]
-    if compression in codecs:
-        note = "" if draft.value("file.compression.type") else "the sink's default"
-        draft.set("output.codec", compression, "file.compression.type", note=note)
+    if kind == "avro":
+        _avro_codec(draft, compression)
+    elif compression in codecs:
+        note = "" if draft.value(name) else "the sink's default"
+        draft.set("output.codec", compression, name, note=note)
     else:
-        why = f"{kind} offers {', '.join(codecs)}: {codecs[0]} is used"
-        draft.unsupported(why, "file.compression.type")
+        draft.unsupported(f"{kind} offers {', '.join(codecs)}: {codecs[0]} is used", name)
+    draft.unneeded(f"{kind} does not look at it", "avro.codec")
     return kind
+
+
+def _avro_codec(draft: Draft, compression: str) -> None:
+    """Compress blocks within files: the sink compresses whole files, and blocks by another
+    setting.
+    """
+    within = {"null": "none", "deflate": "deflate", "snappy": "snappy"}
+    given = draft.value("avro.codec").lower() or ("null" if compression == "none" else "deflate")
+    if given in within:
+        draft.set("output.codec", within[given], "avro.codec")
+    else:
+        draft.unsupported(f"avro offers {', '.join(within)}: deflate is used", "avro.codec")
+    if compression == "none":
+        draft.unneeded("files are not compressed as a whole", _COMPRESSION)
+    else:
+        why = "files of Avro are compressed within, by output.codec, not as a whole"
+        draft.unsupported(why, _COMPRESSION)
+        draft.todo(f"readers find files of Avro that are not in {compression} as a whole")
 
 
 def _format(draft: Draft) -> str:
@@ -194,66 +206,3 @@ def _values(draft: Draft, kind: str) -> None:
         rest_of_converter(draft)
     else:
         convert_values(draft)
-
-
-def _names(draft: Draft) -> None:
-    """Set prefix and layout by the directories of the template; names are Secor's."""
-    template = draft.value(_TEMPLATE) or _DEFAULT_TEMPLATE
-    prefix = "" if draft.value(_TEMPLATE) else draft.value("aws.s3.prefix")
-    *directories, _ = (prefix + template).split("/")
-    own = [item for item in ("aws.s3.prefix", _TEMPLATE) if draft.value(item)]
-    before: list[str] = []
-    while directories and "{{" not in directories[0]:
-        before.append(directories.pop(0))
-    has_topic = bool(directories) and _VARIABLE.fullmatch(directories[0]) is not None
-    has_topic = has_topic and "topic" in directories[0]
-    layout = "partition={kafka_partition}"
-    try:
-        rest = "/".join(_piece(item) for item in directories[has_topic:] if item)
-        Layout(rest or layout)
-        layout = rest or layout
-    except ConfigurationError as error:
-        draft.unsupported(f"write parser.layout by hand: {error}", _TEMPLATE)
-    draft.set("output.prefix", "/".join(item for item in before if item), *own)
-    draft.set("parser.layout", layout, *own)
-    draft.todo(
-        f"objects go to {'/'.join([*before, 'TOPIC', layout])}/ under names of Secor's own"
-        " (docs/formats.md); the sink's names are"
-        f" {prefix + template}: readers that list single names need the new ones"
-    )
-    draft.unneeded("file.name.template has the whole name", "aws.s3.prefix")
-    _times(draft, timed="{time:" in layout)
-
-
-def _piece(text: str) -> str:
-    def placeholder(match: re.Match[str]) -> str:
-        name, argument = match[1], match[2] or ""
-        unit = argument.removeprefix("unit=")
-        if name == "timestamp" and unit in _TIMES:
-            return f"{{time:{_TIMES[unit]}}}"
-        if name == "topic":
-            return "{topic}"
-        if name == "partition" and argument != "padding=true":
-            return "{kafka_partition}"
-        raise ConfigurationError(f"no layout writes {match[0]}")
-
-    return _VARIABLE.sub(placeholder, text).replace("}{time:", "")
-
-
-def _times(draft: Draft, *, timed: bool) -> None:
-    for before in ("file.name.timestamp.", "timestamp."):
-        zone, source = f"{before}timezone", f"{before}source"
-        given = draft.value(zone)
-        try:
-            if timed and given not in ("", "UTC"):
-                Zone(given)
-                draft.set("parser.time_zone", given, zone)
-        except ConfigurationError as error:
-            draft.unsupported(f"set parser.time_zone: {error}", zone)
-        draft.unneeded("directories have no times, or UTC's", zone)
-        draft.unneeded("directories follow Kafka's timestamp", source)
-    if timed:
-        draft.todo(
-            "directories follow Kafka's timestamp, not the worker's clock: a message that waited"
-            " goes into an earlier directory than the connector's"
-        )

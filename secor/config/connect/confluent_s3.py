@@ -33,6 +33,7 @@ from secor.config.connect.settings import (
 from secor.config.connect.transforms import convert_transforms
 from secor.config.translation.draft import Draft
 from secor.config.translation.properties import Properties
+from secor.core.naming import ConnectName
 
 CLASSES = frozenset(
     {"io.confluent.connect.s3.S3SinkConnector", "S3SinkConnector", "S3Sink", "S3_SINK"}
@@ -144,7 +145,6 @@ def _output(draft: Draft) -> str:
     directory = draft.value("topics.dir").strip("/")
     note = "" if directory else "the sink's default"
     draft.set("output.prefix", directory or "topics", "topics.dir", note=note)
-    _names(draft)
     if draft.value("directory.delim") not in ("", "/"):
         draft.unsupported("directories are separated by /", "directory.delim")
     draft.unneeded("it is /", "directory.delim")
@@ -156,6 +156,7 @@ def _output(draft: Draft) -> str:
     else:
         note = "" if own else "the sink has no default: name output.format"
         draft.set("output.format", kind, _FORMAT, note=note)
+    _names(draft, kind)
     _codec(draft, kind)
     if kind == "text":
         _separator(draft)
@@ -177,14 +178,29 @@ def _output(draft: Draft) -> str:
     return kind
 
 
-def _names(draft: Draft) -> None:
-    """Name objects as the sink does, unless it was told to do otherwise than by default."""
-    draft.set("output.naming", "confluent", note="Names as the sink's. secor: docs/formats.md.")
-    for name, default in (("file.delim", "+"), ("filename.offset.zero.pad.width", "10")):
-        if draft.value(name) not in ("", default):
-            why = f"names are <topic>+<partition>+<10 digits>, as with {default}"
-            draft.unsupported(why, name)
-        draft.unneeded("names are those of the default", name)
+def _names(draft: Draft, kind: str) -> None:
+    """Name objects as the sink does."""
+    delimiter = draft.value("file.delim") or "+"
+    width = draft.number("filename.offset.zero.pad.width")
+    width = 10 if width is None else max(width, 1)
+    extension = ""
+    if kind == "text":
+        extension = draft.value("format.bytearray.extension") or ".bin"
+        extension += ".gz" if draft.value(_COMPRESSION).lower() == "gzip" else ""
+    template = f"{{topic}}{delimiter}{{partition}}{delimiter}{{offset:0{width}}}{extension}"
+    names = ["file.delim", "filename.offset.zero.pad.width"]
+    names += ["format.bytearray.extension"] if extension else []
+    given = [name for name in names if draft.value(name)]
+    try:
+        own = ConnectName.of_template(template) == (ConnectName(), "")
+    except ValueError:
+        why = "+, - or _ are between topic, partition and offset, and names are as by default"
+        draft.unsupported(why, *given)
+        own, given = True, []
+    if own:
+        draft.set("output.naming", "confluent", *given, note="Names as the sink's.")
+    else:
+        draft.set("output.naming", template, *given, note="Names as the sink's.")
 
 
 def _codec(draft: Draft, kind: str) -> None:
@@ -203,10 +219,6 @@ def _separator(draft: Draft) -> None:
     separator = draft.properties.text("format.bytearray.separator")
     if separator:
         draft.set("output.delimiter", separator, "format.bytearray.separator")
-    extension = draft.value("format.bytearray.extension") or ".bin"
-    if extension.rstrip("z").rstrip(".g") != ".txt":
-        draft.todo(f"readers find values as .txt instead of {extension}")
-    draft.unneeded("names end in .txt, .txt.gz", "format.bytearray.extension")
 
 
 def _values(draft: Draft, kind: str) -> None:

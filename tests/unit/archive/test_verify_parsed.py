@@ -16,6 +16,7 @@ from secor.archive.verify.parsed_objects import Parsing
 from secor.archive.verify.report import EXIT_DIFFERENCES, FindingKind, PartitionReport, Report
 from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.batch.plan import TopicPlan
+from secor.core.naming import ConnectName
 from secor.formats.typed.parquet import TypedParquetFormat
 from secor.wiring.archives import archive_of, earlier_routes
 from secor.wiring.plans import plan_for
@@ -234,7 +235,7 @@ def test_ours_go_on_below_a_connectors_names(how: str, extension: str, tmp_path:
     plan = plan_for(config(tree, format=how), "clicks")
     if how == "parquet":
         plan = replace(plan, log_format=BARE)
-    world.consume(replace(plan, names_of_connect=True))
+    world.consume(replace(plan, names_of_connect=ConnectName()))
     assert [key for key in world.store.objects if "/_quarantine/" not in key] == [
         f"p/clicks/dt=2023/clicks+0+0000000000{extension}"
     ]

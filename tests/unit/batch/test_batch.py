@@ -17,6 +17,7 @@ from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.config.parser import Parser
 from secor.core.model import DATA, Chunk, OffsetRange, Part, TopicPartition
+from secor.core.naming import ConnectName
 from secor.core.ports import Sink
 from secor.formats import make_format
 from secor.formats.text import TextFormat
@@ -474,7 +475,7 @@ def texts(batch: Batch) -> dict[str, bytes]:
 
 def test_names_of_a_connector_are_in_the_fingerprint() -> None:
     stored = plan()
-    named = replace(stored, names_of_connect=True)
+    named = replace(stored, names_of_connect=ConnectName())
     parquet = replace(named, codec_extension=".snappy")
     assert len({it.fingerprint for it in (stored, named, parquet)}) == 3
     assert named.earlier_fingerprint == stored.earlier_fingerprint

@@ -164,9 +164,90 @@ def test_aivens_template_gives_prefix_and_directories(tmp_path: Path) -> None:
     }
     config, _ = imported(tmp_path, {**AIVEN, **more})
     assert config["output"]["prefix"] == "raw"
+    assert "naming" not in config["output"]  # these names have no topic
     assert config["output"]["metadata_columns"] == ["_key"]
     assert config["parser"]["layout"] == "dt={time:%Y}-{time:%m}"
     assert config["policy"]["max_age"] == "60s"
+
+
+@pytest.mark.parametrize(
+    ("settings", "naming", "prefix"),
+    [
+        (
+            {"file.name.template": "a/{{topic}}/x/{{topic}}-{{ partition }}-{{start_offset}}"},
+            *("{topic}-{partition}-{offset}", "a"),
+        ),
+        (
+            {
+                "file.name.template": "{{topic}}/{{topic}}_{{partition:padding=true}}_"
+                "{{start_offset:padding=true}}.jsonl.gz",
+            },
+            *("{topic}_{partition:010}_{offset:020}.jsonl.gz", ""),
+        ),
+        ({}, "{topic}-{partition}-{offset}.gz", ""),
+        ({"aws.s3.prefix": "a/b/"}, "{topic}-{partition}-{offset:020}.gz", "a/b"),
+        (
+            {"aws_s3_prefix": "a/{{topic}}/", "file.compression.type": "none"},
+            *("{topic}-{partition}-{offset:020}", "a"),
+        ),
+        ({"file.compression.type": "snappy"}, "{topic}-{partition}-{offset}", ""),
+        ({"file.name.template": "{{key}}"}, None, ""),
+        ({"file.name.template": "{{topic}}/{{partition}}-{{start_offset}}"}, None, ""),
+    ],
+)
+def test_aivens_names_are_kept(
+    tmp_path: Path, settings: dict[str, str], naming: str | None, prefix: str
+) -> None:
+    plain = {"format.output.type": "jsonl", "format.output.envelope": "false"}
+    config, draft = imported(tmp_path, {**AIVEN, **plain, **settings})
+    assert config["output"].get("naming") == naming
+    assert config["output"]["prefix"] == prefix
+    if naming is None:
+        assert draft.outcomes["file.name.template"][0] is Outcome.UNSUPPORTED
+    # Secor has a directory for each topic, and the import says where the sink has none.
+    said = any(sentence.startswith("objects go to ") for sentence in draft.todos)
+    beside = {**settings, "aws.s3.prefix": settings.get("aws_s3_prefix", "")}
+    named = beside["aws.s3.prefix"] + settings.get("file.name.template", "")
+    assert said is not ("/{{topic}}/x/" in named)
+
+
+@pytest.mark.parametrize(
+    ("settings", "naming"),
+    [
+        ({"filename.offset.zero.pad.width": "10"}, "confluent"),
+        (
+            {"file.delim": "-", "filename.offset.zero.pad.width": "0"},
+            "{topic}-{partition}-{offset:01}",
+        ),
+        ({"file.delim": "."}, "confluent"),
+    ],
+)
+def test_confluents_names_are_kept(tmp_path: Path, settings: dict[str, str], naming: str) -> None:
+    config, draft = imported(tmp_path, {**CONFLUENT, **settings})
+    assert config["output"]["naming"] == naming
+    if "." in settings.values():
+        assert draft.outcomes["file.delim"][0] is Outcome.UNSUPPORTED
+
+
+def test_values_as_bytes_keep_the_extension_of_the_sink(tmp_path: Path) -> None:
+    kind = {"format.class": "io.confluent.connect.s3.format.bytearray.ByteArrayFormat"}
+    config, _ = imported(tmp_path, {**CONFLUENT, **kind})
+    assert config["output"]["naming"] == "{topic}+{partition}+{offset:010}.bin"
+    more = {"format.bytearray.extension": ".log", "s3.compression.type": "gzip"}
+    config, _ = imported(tmp_path, {**CONFLUENT, **kind, **more})
+    assert config["output"]["naming"] == "{topic}+{partition}+{offset:010}.log.gz"
+
+
+def test_aivens_files_of_avro_are_compressed_within(tmp_path: Path) -> None:
+    avro = {"format.output.type": "avro", "format.output.envelope": "false"}
+    config, draft = imported(tmp_path, {**AIVEN, **avro, "file.compression.type": "zstd"})
+    assert config["output"]["codec"] == "deflate"
+    assert config["output"]["naming"] == "{topic}-{partition}-{offset}"  # and .avro, the format's
+    assert draft.outcomes["file.compression.type"][0] is Outcome.UNSUPPORTED
+    plain = {"file.compression.type": "none", "avro.codec": "snappy"}
+    config, _ = imported(tmp_path, {**AIVEN, **avro, **plain})
+    assert config["output"]["codec"] == "snappy"
+    assert config["output"]["naming"] == "{topic}-{partition}-{offset}.avro"
 
 
 def test_a_hudi_sink_becomes_a_table_group(tmp_path: Path) -> None:

@@ -107,6 +107,10 @@ def test_names_as_confluents_have_no_generation_no_routes_and_no_backup(path: Pa
     route = 'parser.transforms = [{kind = "route", to = "c"}]\n'
     assert "output.naming" in faults(path, f"{partition}{kept}{naming}{route}")
     assert loaded(path, partition + kept + naming).output.naming == "confluent"
+    other = 'output.naming = "{topic}-{partition}-{offset}.gz"\n'
+    assert loaded(path, partition + kept + other).output.naming.endswith(".gz")
+    wrong = 'output.naming = "{topic}-{offset}"\n'
+    assert "output.naming" in faults(path, f"{partition}{kept}{wrong}")
 
 
 def test_an_empty_file_names_all_that_is_needed(path: Path) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from secor.core.naming import (
     HIVE_NULL,
     LONGEST_ROOTS,
+    ConnectName,
     ObjectName,
     escape_value,
     is_copy,
@@ -85,10 +86,11 @@ def test_the_hash_stands_in_front_of_everything() -> None:
 
 
 def test_names_of_confluents_sink_are_made_and_read_back() -> None:
-    name = ObjectName("topics/a.b", "year=2026", 1, 3, 12345, ".json.gz", of_connect=True)
+    name = ObjectName("topics/a.b", "year=2026", 1, 3, 12345, ".json.gz", of_connect=ConnectName())
     assert name.key == "topics/a.b/year=2026/a.b+3+0000012345.json.gz"
     assert parse_key("topics/a.b", name.key) == name
-    beyond = replace(name, start_offset=98_765_432_101)
+    wide = 98_765_432_101
+    beyond = replace(name, start_offset=wide, of_connect=ConnectName().fitting(3, wide))
     assert beyond.key == "topics/a.b/year=2026/a.b+3+98765432101.json.gz"
     assert parse_key("topics/a.b", beyond.key) == beyond
     reserved = replace(name, root="topics/%5Fquarantine")
@@ -102,12 +104,52 @@ def test_names_of_confluents_sink_are_made_and_read_back() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("other+3+0000012345.json", "t+3+012345.json", "t+3+00000012345.json", "t+03+0000012345"),
+        *("other+3+0000012345.json", "t+3-0000012345.json", "t=3=12345.json", "t-12345.json"),
+        *("t-2147483648-5.json", "t-3-000000000000000000005.json"),
         *("t+3+0000012345.keys.avro", "t+3+0000012345.headers.avro", "t+3+0000012345.json.bak"),
     ],
 )
 def test_other_names_of_a_connector_are_no_objects(name: str) -> None:
     assert parse_key("topics/t", f"topics/t/{name}") is None
+
+
+@pytest.mark.parametrize(
+    ("template", "offset", "key"),
+    [
+        ("{topic}-{partition}-{offset}.gz", 12345, "t-1-3-12345.gz"),
+        ("{topic}-{partition:010}-{offset:020}", 7, "t-1-0000000003-00000000000000000007.json.gz"),
+        ("{topic}_{partition}_{offset:03}.bin.gz", 12345, "t-1_3_12345.bin.gz"),
+    ],
+)
+def test_names_of_a_template_are_made_and_read_back(template: str, offset: int, key: str) -> None:
+    names, extension = ConnectName.of_template(template)
+    made = ObjectName(
+        "raw/t-1", "", 1, 3, offset, extension or ".json.gz", of_connect=names.fitting(3, offset)
+    )
+    assert made.key == f"raw/t-1/{key}"
+    assert parse_key("raw/t-1", made.key) == made
+    assert parse_key("raw/t", f"raw/t/{key}") is None
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        *("{topic}-{partition}", "{topic}-{offset}-{partition}", "{topic}-{partition}+{offset}"),
+        *(
+            "{topic}={partition}={offset}",
+            "a{topic}-{partition}-{offset}",
+            "{topic}-{partition:021}",
+        ),
+        *(
+            "{topic}-{partition}-{offset}gz",
+            "{topic}-{partition}-{offset}/x",
+            "{topic}-{partition}-",
+        ),
+    ],
+)
+def test_other_templates_are_refused(template: str) -> None:
+    with pytest.raises(ValueError, match="template"):
+        ConnectName.of_template(template)
 
 
 @pytest.mark.parametrize("topic", ["_quarantine", "_backfill", "_replaced"])
