@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from secor.config.translation.draft import Draft, Outcome
+from secor.config.translation.draft import Draft, PropertyOutcome
 from secor.core.errors import ConfigurationError
 from secor.core.naming import ConnectName
 from secor.parsing.layout import Layout
@@ -46,7 +46,7 @@ def convert_names(draft: Draft) -> None:
     except ConfigurationError as error:
         draft.unsupported(f"write parser.layout by hand: {error}", *own)
     naming = _naming(draft, name, own)
-    if draft.outcomes.get(_COMPRESSION, (None,))[0] is Outcome.UNSUPPORTED:
+    if draft.outcomes.get(_COMPRESSION, (None,))[0] is PropertyOutcome.UNSUPPORTED:
         # Who reads it takes the extension for the compression.
         naming = naming.partition(".")[0]
     mapped = [item for item in own if item not in draft.outcomes]

@@ -203,7 +203,7 @@ def test_aivens_names_are_kept(
     assert config["output"].get("naming") == naming
     assert config["output"]["prefix"] == prefix
     if naming is None:
-        assert draft.outcomes["file.name.template"][0] is Outcome.UNSUPPORTED
+        assert draft.outcomes["file.name.template"][0] is PropertyOutcome.UNSUPPORTED
     # Secor has a directory for each topic, and the import says where the sink has none.
     said = any(sentence.startswith("objects go to ") for sentence in draft.todos)
     beside = {**settings, "aws.s3.prefix": settings.get("aws_s3_prefix", "")}
@@ -226,7 +226,7 @@ def test_confluents_names_are_kept(tmp_path: Path, settings: dict[str, str], nam
     config, draft = imported(tmp_path, {**CONFLUENT, **settings})
     assert config["output"]["naming"] == naming
     if "." in settings.values():
-        assert draft.outcomes["file.delim"][0] is Outcome.UNSUPPORTED
+        assert draft.outcomes["file.delim"][0] is PropertyOutcome.UNSUPPORTED
 
 
 def test_values_as_bytes_keep_the_extension_of_the_sink(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_aivens_files_of_avro_are_compressed_within(tmp_path: Path) -> None:
     config, draft = imported(tmp_path, {**AIVEN, **avro, "file.compression.type": "zstd"})
     assert config["output"]["codec"] == "deflate"
     assert config["output"]["naming"] == "{topic}-{partition}-{offset}"  # and .avro, the format's
-    assert draft.outcomes["file.compression.type"][0] is Outcome.UNSUPPORTED
+    assert draft.outcomes["file.compression.type"][0] is PropertyOutcome.UNSUPPORTED
     plain = {"file.compression.type": "none", "avro.codec": "snappy"}
     config, _ = imported(tmp_path, {**AIVEN, **avro, **plain})
     assert config["output"]["codec"] == "snappy"
