@@ -10,6 +10,9 @@ Each list has a hash of a fixed text, by which another secret is noticed.  Such 
      "logs": [{"partition": 0, "generation": 1, "topic_id": "…", "end": 5000}]}
 
 All messages of these keys that are below ``end`` are erased, in whatever object they come back.
+A list of version 2 has, instead of hashes, the offsets of messages that were chosen by a field:
+
+     "offsets": [{"partition": 0, "generation": 1, "topic_id": "…", "ranges": [[7, 8], [19, 22]]}]
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ from secor.core.small_objects import put_bytes, read_bytes
 
 DIRECTORY = "_erased"
 VERSION = 1
+OFFSETS_VERSION = 2
+"""Of lists with offsets: who knows version 1 alone would find nothing in them."""
 SETTING = "erase.secret (SECOR_ERASE__SECRET in the environment, eraseSecret for Spark)"
 
 _NAME = re.compile(r"([0-9]{8})\.json")
@@ -76,13 +81,12 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
-class ErasedLog:
-    """Messages below ``end`` of one log; a ``topic_id`` of None is that of all topics."""
+class _Log:
+    """One log; a ``topic_id`` of None is that of all topics."""
 
     partition: int
     generation: int
     topic_id: str | None
-    end: int
 
     def is_of(self, partition: int, generation: int | None, topic_id: str | None) -> bool:
         """Tell whether it is of a log; a generation of None is that of all."""
@@ -91,6 +95,28 @@ class ErasedLog:
             and generation in (None, self.generation)
             and (None in (topic_id, self.topic_id) or topic_id == self.topic_id)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedLog(_Log):
+    """Messages below ``end`` of one log."""
+
+    end: int
+
+
+Ranges = tuple[tuple[int, int], ...]
+"""Ranges ``[start, end)`` of offsets, in order and apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedOffsets(_Log):
+    """Messages of one log, by their offsets."""
+
+    ranges: Ranges
+
+    def covers(self, ranges: Ranges) -> bool:
+        """Tell whether all of these offsets are among its own."""
+        return all(any(a <= start and end <= b for a, b in self.ranges) for start, end in ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +131,12 @@ class Erasure:
     hashes: frozenset[bytes]
     logs: tuple[ErasedLog, ...]
     version: int = VERSION
+    offsets: tuple[ErasedOffsets, ...] = ()
+
+    def ranges(self, partition: int, generation: int | None, topic_id: str | None) -> Ranges:
+        """Return the offsets of a log that are erased whatever their keys."""
+        of_log = (one for one in self.offsets if one.is_of(partition, generation, topic_id))
+        return tuple(sorted(span for one in of_log for span in one.ranges))
 
     def end(self, partition: int, generation: int | None, topic_id: str | None) -> int:
         """Return the offset below which messages of a log are erased; 0 where none are."""
@@ -119,6 +151,13 @@ class Erasure:
             and all(
                 any(replace(own, end=log.end) == log and own.end >= log.end for own in self.logs)
                 for log in other.logs
+            )
+            and all(
+                any(
+                    replace(own, ranges=of_log.ranges) == of_log and own.covers(of_log.ranges)
+                    for own in self.offsets
+                )
+                for of_log in other.offsets
             )
         )
 
@@ -149,6 +188,8 @@ class Erasures:
         Raises ``ConfigurationError`` where the secret is absent, or not that of a list.
         """
         for number, erasure in sorted(self.lists.items()):
+            if not erasure.hashes:
+                continue
             key = list_key(self.root, number)
             if self.secret is None:
                 raise ConfigurationError(
@@ -181,20 +222,23 @@ class Erasures:
         self, partition: int, generation: int | None, topic_id: str | None, applied: int = 0
     ) -> LogErasures:
         """Return what is erased of a log; the lists up to number ``applied`` are left out."""
-        parts = [
-            (erasure.end(partition, generation, topic_id), erasure)
-            for number, erasure in sorted(self.lists.items())
-            if number > applied
-        ]
-        return LogErasures(tuple(part for part in parts if part[0]), self.secret)
+        log = partition, generation, topic_id
+        lists = [erasure for number, erasure in sorted(self.lists.items()) if number > applied]
+        parts = tuple((erasure.end(*log), erasure) for erasure in lists if erasure.end(*log))
+        ranges = tuple((erasure.ranges(*log), erasure.tombstones) for erasure in lists)
+        return LogErasures(parts, self.secret, tuple(one for one in ranges if one[0]))
 
 
 @dataclass(frozen=True, slots=True)
 class LogErasures:
-    """What is erased of one log: lists, each with the offset below which it counts."""
+    """What is erased of one log: lists, each with the offset below which it counts.
+
+    ``offsets`` are erased whatever their keys; those with true become tombstones.
+    """
 
     parts: Sequence[tuple[int, Erasure]]
     secret: Secret | None
+    offsets: Sequence[tuple[Ranges, bool]] = ()
 
     def __bool__(self) -> bool:
         """Whether anything can be erased."""
@@ -209,9 +253,13 @@ class LogErasures:
         emptied = np.zeros(records.num_rows, bool)
         if not self.parts or not records.num_rows:
             return gone, emptied
+        offsets = records.column("offset").fill_null(2**63 - 1).to_numpy(zero_copy_only=False)
+        for ranges, tombstones in self.offsets:
+            (emptied if tombstones else gone)[_inside(offsets, ranges)] = True
+        if not self.has_keys:
+            return gone, emptied & ~gone
         encoded = records.column("key").dictionary_encode("encode")
         hashes, indices = self.hashes(encoded.dictionary), encoded.indices.to_numpy()
-        offsets = records.column("offset").fill_null(2**63 - 1).to_numpy(zero_copy_only=False)
         # Null may be the key, or what a reader gives for a key that its format does not keep.
         unknown = pc.and_(
             records.column("key").is_null(), records.column("timestamp_type").is_null()
@@ -227,6 +275,17 @@ class LogErasures:
                 else:
                     gone |= erased
         return gone, emptied & ~gone
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether anything is erased by its key; else no message need be read to know."""
+        return any(erasure.hashes for _, erasure in self.parts)
+
+    def meets(self, start: int, end: int) -> bool:
+        """Tell whether messages of a range may be erased."""
+        return self.has_keys or any(
+            a < end and start < b for ranges, _ in self.offsets for a, b in ranges
+        )
 
     def hashes(self, keys: pa.Array) -> list[bytes]:
         """Return what lists have of keys."""
@@ -246,6 +305,14 @@ class LogErasures:
         if emptied.any():
             records = as_tombstones(records, emptied)
         return records.filter(pa.array(~gone)) if gone.any() else records
+
+
+def _inside(offsets: np.ndarray, ranges: Ranges) -> np.ndarray:
+    """Tell of each offset whether it is in one of the ranges."""
+    bounds = np.array(ranges, np.int64)
+    position = bounds[:, 0].searchsorted(offsets, "right") - 1
+    inside: np.ndarray = (position >= 0) & (offsets < bounds[position, 1])
+    return inside
 
 
 NO_ERASURES = Erasures()
@@ -289,7 +356,7 @@ def _decoded(key: str, data: bytes | None) -> Erasure:
         erasure = msgspec.json.decode(data or b"", type=Erasure)
     except msgspec.DecodeError as error:
         raise ConfigurationError(f"{key}: is no list of what was erased ({error})") from error
-    if erasure.version != VERSION:
+    if erasure.version not in (VERSION, OFFSETS_VERSION):
         raise ConfigurationError(
             f"{key}: a list of version {erasure.version}, which this version of Secor cannot read"
         )
@@ -325,7 +392,9 @@ def erasure_of(
     tombstones: bool,
     at: str,
     by: str,
+    offsets: Iterable[ErasedOffsets] = (),
 ) -> Erasure:
-    """Return the list of these keys."""
-    hashes = frozenset(map(secret.hasher(topic), keys))
-    return Erasure(topic, secret.id, at, by, tombstones, hashes, tuple(logs))
+    """Return the list of these keys, and offsets."""
+    hashes, chosen = frozenset(map(secret.hasher(topic), keys)), tuple(offsets)
+    version = OFFSETS_VERSION if chosen else VERSION
+    return Erasure(topic, secret.id, at, by, tombstones, hashes, tuple(logs), version, chosen)

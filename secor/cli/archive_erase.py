@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +16,8 @@ from secor import __version__
 from secor.archive.erasures import SETTING
 from secor.archive.rewrite.carrying_out import Failed, Outcome
 from secor.archive.rewrite.erasing import Eraser, Searched
+from secor.archive.rewrite.field_search import FieldSearch
+from secor.cli.erased_values import Keys, search_of
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, earlier_routes, human_size, require_stored
 from secor.cli.topic_type import TOPIC
@@ -59,6 +58,25 @@ HOLDERS = (
     show_default=True,
     help="What a line is: the key in UTF-8, or its bytes in base64.",
 )
+@click.option(
+    "--field",
+    "path",
+    metavar="PATH",
+    help="Instead of keys: erase messages whose field, such as customer.id, has one of --values.",
+)
+@click.option(
+    "--values",
+    "values_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The values of --field, one a line.  - is standard input.",
+)
+@click.option(
+    "--parser",
+    type=click.Path(path_type=Path),
+    metavar="CONFIG",
+    help="With --field: a configuration of a group whose parser reads the topic.",
+)
 @click.option("--null-key", is_flag=True, help="Erase the messages without a key, too.")
 @click.option("--empty-key", is_flag=True, help="Erase the messages with an empty key, too.")
 @click.option(
@@ -90,6 +108,9 @@ def erase_command(
     topic: str,
     keys_file: Path | None,
     encoding: str,
+    path: str | None,
+    values_file: Path | None,
+    parser: Path | None,
     null_key: bool,
     empty_key: bool,
     tombstones: bool,
@@ -99,7 +120,7 @@ def erase_command(
     local_directory: Path | None,
     as_json: bool,
 ) -> int:
-    """Erase all messages of some keys from a backup, and keep them away.
+    """Erase all messages of some keys, or values of a field, from a backup, and keep them away.
 
     The objects that hold them are written again without them.  Every other message is compared
     before the old objects are deleted.  A list of hashes of the keys stays in the archive, made
@@ -111,15 +132,24 @@ def erase_command(
         raise click.UsageError("--note erases nothing: take --dry-run and --old-versions away")
     settings = load(config, os.environ)
     _refuse_other_kinds(settings, config, note=note)
-    wanted = _Keys.read(keys_file, encoding, null_key=null_key, empty_key=empty_key)
-    with _eraser(settings, topic) as eraser:
+    search = None
+    if path is None:
+        if values_file is not None or parser is not None:
+            raise click.UsageError("--values and --parser are for --field")
+        wanted = Keys.read(keys_file, encoding, null_key=null_key, empty_key=empty_key)
+    else:
+        if keys_file is not None or null_key or empty_key:
+            raise click.UsageError("--field: take --keys, --null-key and --empty-key away")
+        wanted = Keys({})
+        search = search_of(path, values_file, parser, topic)
+    with _eraser(settings, topic, search) as eraser:
         if note:
             eraser.note(wanted.all, tombstones=tombstones)
             click.echo(
                 f"{topic}: noted that {how_many(len(wanted.all), 'key is', 'keys are')} erased"
             )
             return Exit.OK
-        result = _Result(topic, dry_run)
+        result = _Result(topic, dry_run, search=search)
         if dry_run:
             result.searched = eraser.look(wanted.all, tombstones=tombstones)
         else:
@@ -132,9 +162,10 @@ def erase_command(
         result.versions = _Versions.of(eraser, delete=old_versions and not dry_run)
         result.copies = eraser.copies()
         hashed = eraser.secret.hasher(topic)
-    result.absent = [
-        name for key, name in wanted.all.items() if hashed(key) not in result.searched.found
-    ]
+    if search is None:
+        result.absent = [
+            name for key, name in wanted.all.items() if hashed(key) not in result.searched.found
+        ]
     if as_json:
         click.echo(json.dumps(result.as_json(), indent=2))
     else:
@@ -156,68 +187,8 @@ def _refuse_other_kinds(config: Config, where: Path, *, note: bool) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    """The keys, each with what to call it: keys themselves are printed nowhere."""
-
-    all: Mapping[bytes | None, str]
-
-    @classmethod
-    def read(cls, file: Path | None, encoding: str, *, null_key: bool, empty_key: bool) -> _Keys:
-        """Read the file.  Raises ``ConfigurationError`` with the line that is wrong."""
-        keys: dict[bytes | None, str] = {}
-        for number, line in enumerate(lines_of(file), 1):
-            keys.setdefault(
-                value_of(line, encoding, f"{file}, line {number}", EMPTY_KEYS), f"line {number}"
-            )
-        if null_key:
-            keys[None] = "--null-key"
-        if empty_key:
-            keys[b""] = "--empty-key"
-        if not keys:
-            raise ConfigurationError("there are no keys: give --keys FILE with one key a line")
-        return cls(keys)
-
-
-def lines_of(file: Path | None) -> list[bytes]:
-    """Return the lines of a file of values; none without a file.
-
-    Raises ``ConfigurationError`` where it cannot be read.
-    """
-    if file is None:
-        return []
-    try:
-        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"{file}: cannot be read ({error.strerror})") from error
-    return data.removesuffix(b"\n").split(b"\n") if data else []
-
-
-EMPTY_KEYS = "for messages with an empty key say --empty-key, for those without a key --null-key"
-
-
-def value_of(line: bytes, encoding: str, where: str, empty: str) -> bytes:
-    """Return the value of a line.
-
-    Raises ``ConfigurationError`` for one that is wrong; ``empty`` says what to do about no value.
-    """
-    if not line:
-        raise ConfigurationError(f"{where}: is empty; {empty}")
-    if encoding == "base64":
-        try:
-            return base64.b64decode(line.removesuffix(b"\r"), validate=True)
-        except binascii.Error as error:
-            raise ConfigurationError(f"{where}: is no base64 ({error})") from error
-    if line.endswith(b"\r"):
-        raise ConfigurationError(
-            f"{where}: ends with a carriage return: take it away, or, if it is of the key, give"
-            " the keys with --format base64"
-        )
-    return line
-
-
 @contextmanager
-def _eraser(config: Config, topic: str) -> Iterator[Eraser]:
+def _eraser(config: Config, topic: str, search: FieldSearch | None) -> Iterator[Eraser]:
     from secor.wiring.clients import open_ledger_for_operator, open_store
 
     secret = secret_of(config)
@@ -230,7 +201,7 @@ def _eraser(config: Config, topic: str) -> Iterator[Eraser]:
         require_stored(config, store, topic)
         archive = archive_of(config, topic, store, earlier_routes(config, store))
         now, by = iso_time(time.time()), f"secor {__version__}"
-        yield Eraser(archive, topic, secret, ledger.read, now, by)
+        yield Eraser(archive, topic, secret, ledger.read, now, by, search=search)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +257,18 @@ class _Result:
     absent: list[str] = field(default_factory=list)
     versions: _Versions = field(default_factory=_Versions)
     copies: list[str] = field(default_factory=list)
+    search: FieldSearch | None = None
+
+    @property
+    def unread(self) -> int:
+        """Messages that the parser could not decode, so whose field is not known."""
+        return self.search.unread if self.search is not None else 0
+
+    @property
+    def unsearchable(self) -> Mapping[str, str]:
+        """Objects in which nothing was found or replaced, and why."""
+        damaged = self.search.damaged if self.search is not None else {}
+        return {**damaged, **self.searched.unsearchable}
 
     @property
     def failed(self) -> list[Failed]:
@@ -295,7 +278,7 @@ class _Result:
     @property
     def is_incomplete(self) -> bool:
         """Whether messages may be left that should be gone."""
-        return bool(self.failed or self.searched.unsearchable)
+        return bool(self.failed or self.unsearchable or self.unread)
 
     @property
     def holders(self) -> list[str]:
@@ -319,11 +302,20 @@ class _Result:
             f"{self.topic}: {messages} {would}{emptied}, in {objects} of {searched.objects:,}"
         )
         _print_some([f"  {key}" for key in self.keys], "more object")
-        for key, why in list(searched.unsearchable.items())[:LINES]:
+        for key, why in list(self.unsearchable.items())[:LINES]:
             click.echo(f"{key}: not erased from: {why}", err=True)
-        if len(searched.unsearchable) > LINES:
-            more = how_many(len(searched.unsearchable) - LINES, "more object")
+        if len(self.unsearchable) > LINES:
+            more = how_many(len(self.unsearchable) - LINES, "more object")
             click.echo(f"not erased from {more}: --json names them", err=True)
+        if self.unread:
+            click.echo(
+                f"{how_many(self.unread, 'message')} not searched: the parser cannot decode them",
+                err=True,
+            )
+        if self.search is not None:
+            absent = len(self.search.values) - len(self.search.found)
+            if absent:
+                click.echo(f"no message has {how_many(absent, 'value')} of the file")
         for failed in self.failed:
             where = f"{self.topic}/{failed.range.partition}"
             offsets = f"[{failed.range.start}, {failed.range.end})"
@@ -352,7 +344,8 @@ class _Result:
             "tombstones": self.searched.emptied,
             "searched": self.searched.objects,
             "objects": self.keys,
-            "unsearchable": self.searched.unsearchable,
+            "undecoded": self.unread,
+            "unsearchable": self.unsearchable,
             "failed": [
                 {
                     "partition": failed.range.partition,

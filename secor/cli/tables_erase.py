@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secor.cli.archive_erase import lines_of, value_of
+from secor.cli.erased_values import lines_of, value_of
 from secor.cli.exit_codes import Exit
 from secor.cli.table_spark import table_session
 from secor.cli.table_type import load_tables

@@ -141,6 +141,11 @@ def routed_streams(parser: Parser, topic: str) -> Mapping[str, str]:
     return {stream_of(target): target for target in targets if target != topic}
 
 
+def decoder_of(parser: Parser) -> Decoder:
+    """Return what decodes messages, for a look at fields.  Raises ``ConfigurationError``."""
+    return _decoder(parser)
+
+
 def _decoder(parser: Parser, keep_nulls_in: Collection[str] = ()) -> Decoder:
     values = _value_decoder(parser, keep_nulls_in)
     keys = key_reader(parser, keep_nulls_in)

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from secor.core.errors import Unavailable
 from secor.spark.procedures import call
+from secor.tables import erasing
 from secor.tables.catalog import NewTable
 from secor.tables.commit.commit_result import Result
 from secor.tables.maintenance import STEPS, Maintenance
@@ -191,6 +192,45 @@ def test_maintenance_and_other_writers_between_our_commits_change_nothing(
     tables.write()
     tables.assert_exact()
     assert session.table(table).filter("_offset IS NOT NULL").count() == world.offset
+
+
+@pytest.mark.parametrize("by_view", [False, True])
+def test_rows_are_erased_by_values_of_every_type_and_all_others_stay(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_view: bool
+) -> None:
+    if by_view:
+        monkeypatch.setattr(erasing, "LITERALS", 0)
+    world = WorkerWorld(tmp_path, [{"table": EVENTS}])
+    schema = pa.schema([EVERY_TYPE.field(name) for name in OF_SPARK])
+    world.catalog.create_table(EVENTS, NewTable(schema, ("bucket(4, id)",)))
+    world.write(*messages_of_every_type())
+    assert world.reasons() == []
+    session = connect(spark, world)
+    left = by_id(read_by_duckdb(world))
+    assert len(left) == 14
+    # One that is there each time, as text of its type, and one that is not.
+    for column, chosen in (("money", 12), ("ts", 11), ("day", 9), ("text", 7), ("id", 1)):
+        table = world.catalog.load_table(EVENTS)
+        type_ = erasing.column_type(table, column)
+        assert type_ is not None
+        value = next(row[column] for row in left if row["id"] >= chosen and row[column] is not None)
+        values = [erasing.parsed(str(value).encode(), type_, "a line")]
+        deletion = erasing.Deletion(column, type_, values)
+        if by_view:
+            rows = session.createDataFrame(deletion.view_rows(), "value string")
+            rows.createOrReplaceTempView(erasing.VIEW)
+        gone = [row for row in left if row[column] == value]
+        assert call(session, deletion.count("secor", EVENTS)) == {"messages": len(gone)}
+        call(session, deletion.delete("secor", EVENTS))
+        left = [row for row in left if row not in gone]
+        assert by_id(read_by_duckdb(world)) == left
+        after = world.catalog.load_table(EVENTS)
+        assert len(after.snapshots) == len(table.snapshots) + 1
+        held = {one.snapshot_id for one in erasing.holders(table, after).snapshots}
+        assert held == set(table.snapshots)
+    deletion = erasing.Deletion("inner.b", pa.string(), [], null=True)
+    call(session, deletion.delete("secor", EVENTS))
+    assert by_id(read_by_duckdb(world)) == [row for row in left if (row["inner"] or {}).get("b")]
 
 
 def test_a_branch_is_compacted_and_main_is_left_as_it_is(

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from secor.archive.erasures import (
     ErasedLog,
+    ErasedOffsets,
     Erasure,
     Erasures,
     LogErasures,
@@ -31,6 +32,7 @@ from secor.archive.rewrite.carrying_out import (
     Rewriter,
     again_where_objects_go,
 )
+from secor.archive.rewrite.field_search import FieldSearch
 from secor.archive.rewrite.planning import (
     ERASING_VERSION,
     NewObject,
@@ -134,7 +136,9 @@ class Search:
                 sizes = {archived.key: archived.size for archived in of_log}
                 with reading_ahead(self.archive, sizes) as ahead:
                     for batch in batches_of(of_log):
-                        if batch.range.end > end:
+                        if not chosen.meets(batch.range.start, batch.range.end):
+                            result.objects += len(batch.objects)
+                        elif batch.range.end > end:
                             result.later += len(batch.objects)
                         else:
                             self._batch(ahead, batch, chosen, result)
@@ -173,7 +177,8 @@ class Search:
 class Eraser:
     """Erases messages of keys from one topic; any number may work at the same time.
 
-    ``at`` and ``by`` are for people, who read the list.
+    ``at`` and ``by`` are for people, who read the list.  With a ``search`` messages are chosen by a
+    field instead of keys: they are looked for first, and the list has their offsets.
     """
 
     archive: Archive
@@ -183,6 +188,7 @@ class Eraser:
     at: str
     by: str
     progress: Progress = lambda _: None
+    search: FieldSearch | None = None
 
     def look(self, keys: Collection[bytes | None], *, tombstones: bool) -> Searched:
         """Search, and put nothing.  Raises as ``run``."""
@@ -204,9 +210,10 @@ class Eraser:
         ``ConfigurationError``, ``ObjectConflict``, ``Unavailable``, ``LocalFilesExhausted``:
         doing it again is always right.
         """
-        objects = again_where_objects_go(self._objects)
-        wanted = self._wanted(objects, keys, tombstones=tombstones)
-        erasures = agree(self.archive.store, self._known(), wanted)
+        objects, wanted = again_where_objects_go(lambda: self._both(keys, tombstones=tombstones))
+        erasures = self._known()
+        if wanted.hashes or wanted.offsets:
+            erasures = agree(self.archive.store, erasures, wanted)
         search = Search(self.archive, self.topic, erasures, self.progress)
         result = Searched()
 
@@ -229,8 +236,7 @@ class Eraser:
 
     def note(self, keys: Collection[bytes | None], *, tombstones: bool) -> None:
         """Put the list alone.  Raises as ``run``."""
-        objects = again_where_objects_go(self._objects)
-        wanted = self._wanted(objects, keys, tombstones=tombstones)
+        _, wanted = again_where_objects_go(lambda: self._both(keys, tombstones=tombstones))
         agree(self.archive.store, self._known(), wanted)
 
     def copies(self) -> list[str]:
@@ -250,6 +256,12 @@ class Eraser:
     def _objects(self) -> list[ArchivedObject]:
         return list(self.archive.everything(self.topic, superseded=True))
 
+    def _both(
+        self, keys: Collection[bytes | None], *, tombstones: bool
+    ) -> tuple[list[ArchivedObject], Erasure]:
+        objects = self._objects()
+        return objects, self._wanted(objects, keys, tombstones=tombstones)
+
     def _known(self) -> Erasures:
         root = self.archive.root(self.topic)
         return read_erasures(self.archive.store, root, self.secret).require()
@@ -261,14 +273,19 @@ class Eraser:
         *,
         tombstones: bool,
     ) -> Erasure:
+        logs = logs_of(objects, self.topic, self.entries)
+        offsets: list[ErasedOffsets] = []
+        if self.search is not None:
+            offsets = self.search.run(self.archive, visible(objects), logs)
         return erasure_of(
             self.topic,
             self.secret,
             keys,
-            logs_of(objects, self.topic, self.entries),
+            logs,
             tombstones=tombstones,
             at=self.at,
             by=self.by,
+            offsets=offsets,
         )
 
 
@@ -322,7 +339,7 @@ def _count(
         gone, emptied = chosen.erased(records)
         count.gone += int(gone.sum())
         count.emptied += int(_full(records, emptied).sum())
-        if gone.any() or emptied.any():
+        if chosen.has_keys and (gone.any() or emptied.any()):
             keys = records.column("key").filter(pa.array(gone | emptied))
             found.update(chosen.hashes(keys.unique()))
         kept = records.filter(pa.array(~gone)) if gone.any() else records

@@ -24,6 +24,7 @@ from secor.archive.erasures import (
 from secor.archive.objects import Archive
 from secor.archive.rewrite.carrying_out import Outcome, Rewriter
 from secor.archive.rewrite.erasing import Eraser, Searched
+from secor.archive.rewrite.field_search import FieldSearch
 from secor.archive.rewrite.planning import Limits, plan_of
 from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.archive.verify.verifier import Verifier, verify_archive_only
@@ -32,6 +33,7 @@ from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.model import SCHEMA, Entry, LogRange, OffsetRange
 from secor.core.ports import LogFormat
 from secor.formats import make_format
+from secor.parsing.decoders import make_decoder
 from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger
 from tests.fakes.store import FakeStore, nothing
 from tests.unit.archive.test_rewrite import keys, put, read_messages, read_parquet
@@ -296,10 +298,83 @@ def test_a_list_tells_no_keys_and_what_cannot_be_read_is_refused(tmp_path: Path)
     assert where == list_key("p/clicks", 1)
     assert b"alice" not in store.content(where)
     assert SECRET.hasher("clicks")(key) != SECRET.hasher("views")(key)
-    for damaged in (b"", b"[]", store.content(where).replace(b'"version":1', b'"version":2')):
+    for damaged in (b"", b"[]", store.content(where).replace(b'"version":1', b'"version":9')):
         store.objects[where] = replace(store.objects[where], content=damaged)
         with pytest.raises(ConfigurationError, match="list of"):
             erase(store, tmp_path, [key])
+
+
+def by_field(store: FakeStore, directory: Path, *values: str, **settings: Any) -> FieldSearch:
+    """Erase the messages whose ``user.id`` is one of the values."""
+    search = FieldSearch(make_decoder("json"), "user.id", frozenset(values))
+    workspace = Workspace(directory, "a")
+    tombstones = settings.pop("tombstones", False)
+    try:
+        replace(eraser(store, **settings), search=search).run((), workspace, tombstones=tombstones)
+    finally:
+        workspace.close()
+    return search
+
+
+def of_users() -> FakeStore:
+    """Return a store with three batches of JSON messages of four users, and one without JSON."""
+    store = FakeStore()
+    for start in range(0, END, 12):
+        records = rows(range(start, start + 12))
+        values = [b'{"user": {"id": %d}}' % (offset % 4) for offset in range(start, start + 12)]
+        values[5] = b"no JSON" if not start else values[5]
+        at = SCHEMA.get_field_index("value")
+        records = records.set_column(at, SCHEMA.field("value"), pa.array(values, pa.binary()))
+        put(store, make_format("sequencefile"), records, OffsetRange(start, start + 12))
+    return store
+
+
+def test_messages_are_erased_by_a_field_and_stay_away_without_secret_and_parser(
+    tmp_path: Path,
+) -> None:
+    store = of_users()
+    everything, old = stored(store), dict(store.objects)
+    search = by_field(store, tmp_path, "3", "30")
+    assert (search.unread, search.found) == (1, {"3"})
+    expected = [row for row in everything if row["offset"] % 4 != 3]
+    assert stored(store) == expected
+    [number] = lists(store)
+    assert b'"version":2' in store.content(number)
+    assert b"user" not in store.content(number)
+    # Old objects are brought back: nobody needs the secret to leave the messages out.
+    rewritten = [key for key in store.objects if ".rewrite-" in key and "_rewrites" not in key]
+    for key in rewritten:
+        del store.objects[key]
+    store.objects |= {key: one for key, one in old.items() if key not in store.objects}
+    assert stored(store) == everything
+    known = read_erasures(store, "p/clicks", None).require()
+    again = known.of(0, 1, None)
+    archive = Archive(store, "p")
+    kept = [
+        row
+        for archived in archive.objects("clicks")
+        for records in archive.read(archived)
+        for row in again.without(records).to_pylist()
+    ]
+    assert kept == expected
+    by_field(store, tmp_path, "3")
+    assert stored(store) == expected
+
+
+def test_by_a_field_messages_become_tombstones_and_what_is_later_waits(tmp_path: Path) -> None:
+    store = of_users()
+    by_field(store, tmp_path, "1", committed=24, tombstones=True)
+    for row in stored(store):
+        erased = row["offset"] % 4 == 1 and row["offset"] < 24 and row["offset"] != 5
+        assert (row["value"] is None) == erased
+        assert (row["headers"] == []) == erased
+
+
+def test_values_that_no_message_has_put_no_list(tmp_path: Path) -> None:
+    store = of_users()
+    before = dict(store.objects)
+    assert by_field(store, tmp_path, "4", "").found == set()
+    assert store.objects == before
 
 
 def test_what_is_not_committed_waits(tmp_path: Path) -> None:

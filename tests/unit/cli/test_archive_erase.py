@@ -141,3 +141,57 @@ def test_a_group_that_was_backfilled_is_told_and_nothing_is_erased(config: Path)
     assert len(list((config.parent / "bucket").rglob("_erased/*.json"))) == 1
     with pytest.raises(click.UsageError, match="erases nothing"):
         run(config, "--topic", "clicks", "--null-key", "--note", "--dry-run")
+
+
+def parser_of(config: Path) -> Path:
+    path = config.parent / "clicks.toml"
+    path.write_text(
+        config.read_text().replace('"g"\n', '"p"\nkind = "partition"\n', 1)
+        + '[parser]\ndecoder = "json"\ntime_field = "none"\n'
+    )
+    return path
+
+
+def test_values_of_a_field_choose_messages_and_are_printed_nowhere(config: Path) -> None:
+    shelf = Shelf(config.parent / "bucket", make_format("sequencefile"))
+    users = messages(range(20, 30), lambda offset: b'{"user": {"id": "u%d"}}' % (offset % 3))
+    bad = messages(range(30, 33), lambda offset: b"no JSON")
+    shelf.put(users, OffsetRange(20, 30))
+    shelf.put(bad, OffsetRange(30, 33))
+    values = config.parent / "values.txt"
+    values.write_text("u1\nu9\n")
+    arguments = ("--topic", "clicks", "--field", "user.id", "--values", values)
+    with clients_committed(33):
+        done = run(config, *arguments, "--parser", parser_of(config))
+    assert done.return_value == 5
+    assert "clicks: 3 messages erased, in 1 object of 4" in done.stdout
+    assert "23 messages not searched: the parser cannot decode them" in done.stderr
+    assert "no message has 1 value of the file" in done.stdout
+    assert "u1" not in done.output
+
+
+@contextmanager
+def clients_committed(end: int) -> Iterator[None]:
+    """Let the ledger say that so much is committed."""
+
+    @contextmanager
+    def opened(_: Config) -> Iterator[OperatorLedger]:
+        yield OperatorLedger({CLICKS: Entry(end)})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clients, "open_ledger_for_operator", opened)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--field", "id", "--keys", "k"], "take --keys"),
+        (["--values", "v"], "are for --field"),
+        (["--field", "id", "--values", "/nowhere"], "--field needs --parser CONFIG"),
+    ],
+)
+def test_a_field_needs_values_and_a_parser(config: Path, arguments: list[str], why: str) -> None:
+    with pytest.raises((click.UsageError, ConfigurationError), match=why):
+        run(config, "--topic", "clicks", *arguments)
+    assert len(objects(config)) == 2
