@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
 from secor.core.ports import ObjectStore
 from secor.core.text import how_many
+from secor.formats.joining import Target
 from secor.service.monitoring.last_run import LastRun
 from secor.wiring.archives import secret_of
 
@@ -89,6 +90,17 @@ class _Compacted:
     help="Size of the new objects, at most.  Objects of half of it stay as they are.",
 )
 @click.option(
+    "--format",
+    "new_format",
+    type=click.Choice(["sequencefile", "parquet"]),
+    help="Format of the new objects, where objects hold whole messages.  Default: as they are.",
+)
+@click.option(
+    "--codec",
+    metavar="CODEC",
+    help="Codec of the new objects, such as zstd.  Default: as they are.",
+)
+@click.option(
     "--local-directory",
     type=click.Path(path_type=Path),
     help="Directory for files that are being written.  Default: the system's, such as /tmp.",
@@ -101,6 +113,8 @@ def compact_command(
     dry_run: bool,
     older_than: str,
     target_size: str,
+    new_format: str | None,
+    codec: str | None,
     local_directory: Path | None,
     as_json: bool,
     metrics_file: Path | None,
@@ -118,7 +132,7 @@ def compact_command(
     settings = load(config, os.environ)
     refuse_tables(settings, config)
     last_run = LastRun(metrics_file, SystemClock())
-    limits = _limits(older_than, target_size)
+    limits = replace(_limits(older_than, target_size), target=Target(new_format, codec))
     if not dry_run:
         last_run.compacting(settings.group.name)
     results = []

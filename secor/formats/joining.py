@@ -1,23 +1,27 @@
 """Files of one format joined to one: each message and each row stays as it is.
 
-The new file has the codec, the schema and the settings of the first.  Text and JSON lines are
-joined as bytes, Avro as blocks, the others as columns, in new row groups of the usual size.
+The new file has the codec, the schema and the settings of the first, unless a ``Target`` says
+others.  Text and JSON lines are joined as bytes, Avro as blocks, the others as columns, in new row
+groups of the usual size.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError, CorruptFile
 from secor.core.ports import FileWriter, LogFormat, Sink
+
+if TYPE_CHECKING:
+    from secor.formats.sequencefile import SequenceFileFormat
 
 Opened = Callable[[str], BinaryIO]
 """Opens the object of a key.  Raises ``NotFound``."""
@@ -39,16 +43,112 @@ class Inputs:
                 yield key, file
 
 
-def join(inputs: Inputs, extension: str, sink: Sink, seed: bytes) -> None:
-    """Write the files' content, one after the other, as one file of the same extension.
+_WHOLE = {"sequencefile": ".seq", "parquet": ".parquet"}
+"""Formats of whole messages, and their extensions."""
 
-    ``seed`` names the new object (for sync markers).  Raises ``ConfigurationError`` for an
-    extension that ``JOINED`` has not, and for files that cannot be one; ``CorruptFile``,
-    ``NotFound``, ``LocalFilesExhausted``.
+_LINES = {"none": "", "gzip": ".gz", "zstd": ".zst"}
+"""Codecs of text and JSON lines, and what they add to the extension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The ``format`` of whole messages and the codec of a new file; None: as the first input."""
+
+    format: str | None = None
+    codec: str | None = None
+
+    def extension(self, source: str) -> str:
+        """Return the extension of what is made of files with the extension ``source``.
+
+        Raises ``ConfigurationError`` for a format or a codec that cannot be made of them.
+        """
+        if source not in JOINED:
+            raise ConfigurationError(f"files that end with {source!r} cannot be joined")
+        if self.format is not None:
+            if source not in _WHOLE.values() or self.format not in _WHOLE:
+                raise ConfigurationError(
+                    f"{source} does not become {self.format}: only whole messages change their"
+                    f" format ({', '.join(_WHOLE)}); lines and rows keep it"
+                )
+            source = _WHOLE[self.format]
+        kind = source.split(".")[1]
+        codecs: Collection[str] = _LINES if kind in ("txt", "json") else _codecs(source)
+        if self.codec is not None and self.codec not in codecs:
+            raise ConfigurationError(
+                f"{source} has no codec {self.codec!r}: use one of {', '.join(codecs)}"
+            )
+        return source if codecs is not _LINES or not self.codec else f".{kind}{_LINES[self.codec]}"
+
+
+AS_THEY_ARE = Target()
+
+
+def _codecs(extension: str) -> Collection[str]:
+    if extension == ".seq":
+        from secor.formats.sequencefile.codecs import CODECS as SEQUENCEFILE
+
+        return ("none", *SEQUENCEFILE)
+    if extension == ".parquet":
+        from secor.formats.parquet import CODECS as PARQUET
+
+        return PARQUET
+    if extension == ".orc":
+        from secor.formats.typed.orc import CODECS as ORC
+
+        return ORC
+    from secor.formats.typed.avro import CODECS as AVRO
+
+    return AVRO
+
+
+def extension_of(key: str) -> str:
+    """Return the extension of an object that can be joined; "" for others."""
+    return max((it for it in JOINED if key.endswith(it)), key=len, default="")
+
+
+def join(
+    inputs: Inputs, extension: str, sink: Sink, seed: bytes, target: Target = AS_THEY_ARE
+) -> None:
+    """Write the files' content, one after the other, as one file, which ``target`` describes.
+
+    ``extension`` is that of the inputs; ``seed`` names the new object (for sync markers).  Raises
+    ``ConfigurationError`` for an extension that ``JOINED`` has not, and for files that cannot be
+    one; ``CorruptFile``, ``NotFound``, ``LocalFilesExhausted``.
     """
     if extension not in JOINED:
         raise ConfigurationError(f"{inputs.keys[0]}: files of this format cannot be joined")
-    JOINED[extension](inputs, sink, seed)
+    if target.extension(extension) != extension and target.format is not None:
+        _converted(inputs, extension, sink, seed, target)
+    else:
+        JOINED[extension](inputs, sink, seed, target.codec)
+
+
+def _converted(inputs: Inputs, extension: str, sink: Sink, seed: bytes, target: Target) -> None:
+    """Write whole messages in another format.  Raises ``ConfigurationError`` for rows."""
+    from secor.formats import make_format
+
+    source = _whole_messages(inputs, extension)
+    settings = {} if target.codec is None else {"codec": target.codec}
+    new = make_format(target.format or "", **settings)
+    writer: FileWriter = new.create(sink, seed)
+    for key, file in inputs.each():
+        for records in source.read(file, key):
+            writer.append(records)
+    writer.close()
+
+
+def _whole_messages(inputs: Inputs, extension: str) -> LogFormat:
+    """Return the format of files of whole messages.  Raises ``ConfigurationError`` for others."""
+    log_format: LogFormat | None = None
+    if extension == ".seq":
+        log_format = _sequencefile_format(inputs)
+    elif extension == ".parquet":
+        log_format = _parquet_of_messages(inputs)
+    if log_format is None:
+        raise ConfigurationError(
+            f"{inputs.keys[0]}: files of this format do not hold whole messages"
+        )
+    return log_format
 
 
 Change = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -60,24 +160,20 @@ def write_changed(inputs: Inputs, extension: str, sink: Sink, seed: bytes, chang
 
     Raises as ``join``; ``ConfigurationError`` also for files that do not hold whole messages.
     """
-    log_format: LogFormat | None = None
-    if extension == ".seq":
-        log_format = _sequencefile_format(inputs)
-    elif extension == ".parquet":
-        log_format = _parquet_of_messages(inputs)
-    if log_format is None:
-        raise ConfigurationError(
-            f"{inputs.keys[0]}: files of this format do not hold whole messages"
-        )
+    log_format = _whole_messages(inputs, extension)
     _messages(log_format, inputs, sink, seed, change)
 
 
-def _lines(codec: str) -> Callable[[Inputs, Sink, bytes], None]:
-    def joined(inputs: Inputs, sink: Sink, seed: bytes) -> None:
+Joined = Callable[[Inputs, Sink, bytes, str | None], None]
+"""Joins files of one extension; the codec is None for that of the first."""
+
+
+def _lines(codec: str) -> Joined:
+    def joined(inputs: Inputs, sink: Sink, seed: bytes, new_codec: str | None) -> None:
         from secor.formats.streams import BLOCK, Decompressing, compressing
 
         del seed
-        stream = compressing(sink, codec)
+        stream = compressing(sink, new_codec or codec)
         for key, file in inputs.each():
             plain = Decompressing(file, codec, key)
             while data := plain.read(4 * BLOCK):
@@ -87,11 +183,12 @@ def _lines(codec: str) -> Callable[[Inputs, Sink, bytes], None]:
     return joined
 
 
-def _sequencefiles(inputs: Inputs, sink: Sink, seed: bytes) -> None:
-    _messages(_sequencefile_format(inputs), inputs, sink, seed)
+def _sequencefiles(inputs: Inputs, sink: Sink, seed: bytes, codec: str | None) -> None:
+    log_format = _sequencefile_format(inputs)
+    _messages(log_format if codec is None else log_format.with_codec(codec), inputs, sink, seed)
 
 
-def _sequencefile_format(inputs: Inputs) -> LogFormat:
+def _sequencefile_format(inputs: Inputs) -> SequenceFileFormat:
     from secor.formats.sequencefile import SequenceFileFormat
 
     with inputs.open(inputs.keys[0]) as first:
@@ -137,9 +234,10 @@ def _parquet_codec(inputs: Inputs) -> str:
     return "zstd"
 
 
-def _parquet(inputs: Inputs, sink: Sink, seed: bytes) -> None:
+def _parquet(inputs: Inputs, sink: Sink, seed: bytes, codec: str | None) -> None:
     from pyarrow import parquet as pq
 
+    from secor.formats.parquet import ParquetFormat
     from secor.formats.typed.parquet import MARK, ParquetFileWriter, TypedParquetFormat
 
     key = inputs.keys[0]
@@ -148,9 +246,9 @@ def _parquet(inputs: Inputs, sink: Sink, seed: bytes) -> None:
     mark = (schema.metadata or {}).get(MARK)
     whole = _parquet_of_messages(inputs) if mark is None else None
     if whole is not None:
-        _messages(whole, inputs, sink, seed)
+        _messages(whole if codec is None else ParquetFormat(codec), inputs, sink, seed)
         return
-    codec = _parquet_codec(inputs)
+    codec = codec or _parquet_codec(inputs)
     columns = tuple(json.loads(mark)["metadata_columns"]) if mark is not None else ()
     typed = TypedParquetFormat(codec, metadata_columns=columns)
 
@@ -162,7 +260,7 @@ def _parquet(inputs: Inputs, sink: Sink, seed: bytes) -> None:
     _groups(inputs, rows, ParquetFileWriter(sink, typed, schema), typed.row_group_rows)
 
 
-def _orc(inputs: Inputs, sink: Sink, seed: bytes) -> None:
+def _orc(inputs: Inputs, sink: Sink, seed: bytes, codec: str | None) -> None:
     from pyarrow import orc
 
     from secor.core.model import rows_in_blocks
@@ -172,9 +270,9 @@ def _orc(inputs: Inputs, sink: Sink, seed: bytes) -> None:
     key = inputs.keys[0]
     with inputs.open(key) as first, _whole(key):
         stripes = orc.ORCFile(first)
-        schema, codec = stripes.schema, stripes.compression.lower()
+        schema, present = stripes.schema, stripes.compression.lower()
     names = {theirs: ours for ours, theirs in CODECS.items()}
-    typed = OrcFormat(names[codec])
+    typed = OrcFormat(codec or names[present])
 
     def rows(key: str, file: BinaryIO) -> Iterator[pa.RecordBatch]:
         stripes = orc.ORCFile(file)
@@ -185,12 +283,13 @@ def _orc(inputs: Inputs, sink: Sink, seed: bytes) -> None:
     _groups(inputs, rows, OrcFileWriter(sink, typed), typed.stripe_rows)
 
 
-def _avro(inputs: Inputs, sink: Sink, seed: bytes) -> None:
+def _avro(inputs: Inputs, sink: Sink, seed: bytes, codec: str | None) -> None:
     import fastavro
     import fastavro.write
 
     from secor.core.foreign_avro import UNREADABLE
     from secor.formats.python_file import SinkFile
+    from secor.formats.typed.avro import CODECS
 
     output = SinkFile(sink)
     writer: Any = None
@@ -203,7 +302,7 @@ def _avro(inputs: Inputs, sink: Sink, seed: bytes) -> None:
                 writer = fastavro.write.Writer(
                     cast("Any", output),
                     schema,
-                    codec=blocks.codec,
+                    codec=CODECS[codec] if codec else blocks.codec,
                     sync_marker=hashlib.sha256(b"avro" + seed).digest()[:16],
                 )
             if blocks.writer_schema != schema:
@@ -254,7 +353,7 @@ def _whole(key: str) -> Iterator[None]:
         raise CorruptFile(f"{key}: is no whole file of its format: {error}") from error
 
 
-JOINED: Mapping[str, Callable[[Inputs, Sink, bytes], None]] = MappingProxyType(
+JOINED: Mapping[str, Joined] = MappingProxyType(
     {
         ".seq": _sequencefiles,
         ".parquet": _parquet,

@@ -91,9 +91,9 @@ MUTANTS = (
     Mutant(
         "old objects are deleted before all new ones are put",
         REWRITING,
-        "        self._put_all(number, new_objects, erasures, read)\n",
+        "        self._put_all(number, new_objects, erasures, target, read)\n",
         """        for new in part.objects:
-            self._put_all(number, [] if self._is_there(new) else [new], erasures, read)
+            self._put_all(number, [] if self._is_there(new) else [new], erasures, target, read)
             for key in new.inputs:
                 self.archive.store.delete(key)
 """,

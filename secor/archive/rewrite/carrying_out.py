@@ -31,8 +31,6 @@ from secor.archive.evidence.chain import COMPACT, ERASE, Rewriting, link_key, pu
 from secor.archive.evidence.collecting import Digest, digest_of_bytes
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead
 from secor.archive.rewrite.planning import (
-    ERASING_VERSION,
-    VERSION,
     NewObject,
     Plan,
     Range,
@@ -50,7 +48,7 @@ from secor.core.errors import (
 from secor.core.naming import rewrites_root
 from secor.core.object_info import ObjectInfo
 from secor.core.small_objects import put_bytes, read_bytes, without_sha256
-from secor.formats.joining import Inputs, differ, join, write_changed
+from secor.formats.joining import Inputs, Target, differ, extension_of, join, write_changed
 
 _JOURNAL = re.compile(r"([^/]+)/_journal/([^/]+)\.json")
 _NUMBER = re.compile(r"([0-9]{8})\.(json|done)")
@@ -179,7 +177,7 @@ class Rewriter:
         erasures = self._erasures(plan)
         for part in plan.ranges:
             try:
-                self._rewrite(number, part, erasures)
+                self._rewrite(number, part, erasures, plan.target)
             except _Faster:
                 break
             except (CorruptFile, ConfigurationError) as error:
@@ -203,10 +201,10 @@ class Rewriter:
             raise ConfigurationError(f"{key}: is gone, and what was to be erased is not known")
         return known.upto(plan.erasure).require()
 
-    def _rewrite(self, number: int, part: Range, erasures: Erasures) -> None:
+    def _rewrite(self, number: int, part: Range, erasures: Erasures, target: Target) -> None:
         new_objects = [new for new in part.objects if not self._is_there(new)]
         read: dict[str, Digest] = {}
-        self._put_all(number, new_objects, erasures, read)
+        self._put_all(number, new_objects, erasures, target, read)
         # From the last put on, readers read the new objects.  The old ones go only after a look at
         # what the store has of all of them: also of those that another run has put.
         missing = [new.key for new in part.objects if not self._is_there(new)]
@@ -247,6 +245,7 @@ class Rewriter:
         number: int,
         objects: Sequence[NewObject],
         erasures: Erasures,
+        target: Target,
         read: dict[str, Digest],
     ) -> None:
         """Make all objects of a range, and then put them: where one cannot be, none is.
@@ -258,7 +257,7 @@ class Rewriter:
             for new in objects:
                 local = self.workspace.create()
                 made.append((new, local))
-                self._make(new, local, _left_out(erasures, new), read)
+                self._make(new, local, _left_out(erasures, new), target, read)
             for new, local in made:
                 self._put(new, local)
         except NotFound as error:
@@ -292,6 +291,7 @@ class Rewriter:
         new: NewObject,
         local: LocalFile,
         erased: LogErasures | None,
+        target: Target,
         read: dict[str, Digest],
     ) -> None:
         def seen(key: str, data: bytes) -> None:
@@ -300,7 +300,8 @@ class Rewriter:
         with reading_ahead(self.archive, new.inputs, seen) as ahead:
             inputs = Inputs(tuple(new.inputs), ahead.store.open)
             if erased is None:
-                join(inputs, new.extension, local, new.key.encode())
+                source = extension_of(next(iter(new.inputs)))
+                join(inputs, source, local, new.key.encode(), target)
             else:
                 write_changed(inputs, new.extension, local, new.key.encode(), erased.without)
         local.finish()
@@ -356,7 +357,7 @@ class Rewriter:
             plan = msgspec.json.decode(data or b"", type=Plan)
         except msgspec.DecodeError as error:
             raise ConfigurationError(f"{key}: is no plan of a rewrite ({error})") from error
-        if plan.version != (VERSION if plan.erasure is None else ERASING_VERSION):
+        if plan.version != plan.expected_version:
             raise ConfigurationError(
                 f"{key}: a plan of version {plan.version}: finish it with the version of Secor that"
                 " made it"

@@ -7,14 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from secor.archive.objects import ArchivedObject, visible
+from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange
 from secor.core.naming import ObjectName
 from secor.core.object_info import ObjectInfo
-from secor.formats.joining import JOINED
+from secor.formats.joining import AS_THEY_ARE, JOINED, Target
 
 VERSION = 1
 ERASING_VERSION = 2
 """Of plans that leave messages out: who knows version 1 alone would join them."""
+CONVERTING_VERSION = 3
+"""Of plans whose objects have another format or codec: who knows version 1 alone would keep it."""
 PLACES_TOGETHER = 4
 """A range has at most so many times the target size, whatever output partitions it has: whoever
 reads it by offset may have all of it in memory."""
@@ -65,14 +68,38 @@ class Plan:
     ranges: tuple[Range, ...]
     version: int = VERSION
     erasure: int | None = None
+    target: Target = AS_THEY_ARE
+
+    @property
+    def expected_version(self) -> int:
+        """The version that a plan with this content has."""
+        if self.target != AS_THEY_ARE:
+            return CONVERTING_VERSION
+        return VERSION if self.erasure is None else ERASING_VERSION
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Objects modified at or after ``before`` (seconds since the epoch) stay; sizes in bytes."""
+    """Objects modified at or after ``before`` (seconds since the epoch) stay; sizes in bytes.
+
+    What is made has the format and codec of ``target``; objects whose name tells that they have
+    not are written again also where they are large or alone.
+    """
 
     before: float
     target_size: int
+    target: Target = AS_THEY_ARE
+
+    def converts(self, extension: str) -> bool:
+        """Tell whether objects with this extension are written again for its sake."""
+        return self.new_extension(extension) != extension
+
+    def new_extension(self, extension: str) -> str:
+        """Return what objects of this extension become; the same where they stay as they are."""
+        try:
+            return self.target.extension(extension)
+        except ConfigurationError:
+            return extension
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +147,9 @@ def plan_of(
     ranges: list[Range] = []
     for partition, of_partition in sorted(by_partition.items()):
         batches = _batches(of_partition, waiting[partition], limits)
-        ranges += (_range(partition, chosen) for chosen in _runs(batches, limits))
-    return Plan(topic, tuple(ranges))
+        ranges += (_range(partition, chosen, limits) for chosen in _runs(batches, limits))
+    plan = Plan(topic, tuple(ranges), target=limits.target)
+    return replace(plan, version=plan.expected_version)
 
 
 def batches_of(objects: Iterable[ArchivedObject]) -> list[StoredBatch]:
@@ -174,7 +202,7 @@ def _may_be_joined(batch: StoredBatch, limits: Limits) -> bool:
         and not archived.name.replayed
         and archived.name.extension in JOINED
         and archived.modified < limits.before
-        and archived.size < limits.target_size / 2
+        and (archived.size < limits.target_size / 2 or limits.converts(archived.name.extension))
         and archived.info.topic_id == batch.first.topic_id
         and archived.info.fingerprint == batch.first.fingerprint
         for archived in batch.objects
@@ -194,13 +222,13 @@ def _runs(batches: Sequence[StoredBatch], limits: Limits) -> Iterator[list[Store
             sizes[place] + size <= limits.target_size for place, size in more.items()
         )
         if batch.fixed or (last is not None and not (fits and _follows(last, batch))):
-            yield from _worth(run)
+            yield from _worth(run, limits)
             run, sizes = [], defaultdict(int)
         if not batch.fixed:
             run.append(batch)
             for place, size in more.items():
                 sizes[place] += size
-    yield from _worth(run)
+    yield from _worth(run, limits)
 
 
 def _follows(last: StoredBatch, batch: StoredBatch) -> bool:
@@ -211,12 +239,15 @@ def _follows(last: StoredBatch, batch: StoredBatch) -> bool:
     return last.range.end == batch.range.start and alike[0] == alike[1]
 
 
-def _worth(run: list[StoredBatch]) -> Iterator[list[StoredBatch]]:
+def _worth(run: list[StoredBatch], limits: Limits) -> Iterator[list[StoredBatch]]:
     """Give a run without the batches at its ends that have little in common with the others.
 
     Else what was joined yesterday, hour by hour, would be written again today; and a large one
     each day for the sake of a small one.
     """
+    if run and limits.converts(run[0].objects[0].name.extension):
+        yield run
+        return
     while len(run) > 1 and not _belongs(run[0], run[1:]):
         run = run[1:]
     while len(run) > 1 and not _belongs(run[-1], run[:-1]):
@@ -239,7 +270,7 @@ def _places(batches: Sequence[StoredBatch]) -> set[tuple[str, str]]:
     return {archived.name.place for batch in batches for archived in batch.objects}
 
 
-def _range(partition: int, batches: Sequence[StoredBatch]) -> Range:
+def _range(partition: int, batches: Sequence[StoredBatch], limits: Limits) -> Range:
     start, end = batches[0].range.start, batches[-1].range.end
     by_place: defaultdict[tuple[str, str], list[ArchivedObject]] = defaultdict(list)
     for batch in batches:
@@ -247,15 +278,23 @@ def _range(partition: int, batches: Sequence[StoredBatch]) -> Range:
             by_place[archived.name.place].append(archived)
     rewrite = max(archived.name.rewrite for batch in batches for archived in batch.objects) + 1
     objects = (
-        _new_object(of_place, OffsetRange(start, end), rewrite)
+        _new_object(of_place, OffsetRange(start, end), rewrite, limits)
         for _, of_place in sorted(by_place.items())
     )
     return Range(partition, start, end, tuple(objects))
 
 
-def _new_object(inputs: Sequence[ArchivedObject], batch: OffsetRange, rewrite: int) -> NewObject:
+def _new_object(
+    inputs: Sequence[ArchivedObject], batch: OffsetRange, rewrite: int, limits: Limits
+) -> NewObject:
     infos = [archived.info for archived in inputs if archived.info is not None]
-    name = replace(inputs[0].name, start_offset=batch.start, rewrite=rewrite, end=batch.end)
+    name = replace(
+        inputs[0].name,
+        start_offset=batch.start,
+        rewrite=rewrite,
+        end=batch.end,
+        extension=limits.new_extension(inputs[0].name.extension),
+    )
     left_out = [info.left_out for info in infos]
     known = [count for count in left_out if count is not None]
     least = [info.least_timestamp for info in infos if info.least_timestamp is not None]

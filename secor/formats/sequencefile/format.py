@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import BinaryIO, Literal, Protocol
+from typing import BinaryIO, Literal, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -270,6 +270,12 @@ class SequenceFileFormat:
             layout for layout in LAYOUTS.values() if layout.java_class == header.key_class
         )
         made._codec = None if header.codec is None else codec_of_class(header.codec)
+        return made
+
+    def with_codec(self, codec: str) -> SequenceFileFormat:
+        """Return the format with the same keys and another codec."""
+        made = SequenceFileFormat(codec=cast("CodecName", codec))
+        made._layout = self._layout
         return made
 
     @property

@@ -15,6 +15,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from crc32c import crc32c
 from pyarrow import orc
 
@@ -28,6 +29,7 @@ from secor.core.naming import ObjectName
 from secor.core.object_info import ObjectInfo
 from secor.core.ports import LogFormat
 from secor.formats import make_format
+from secor.formats.joining import Target
 from tests.fakes.archive import messages
 from tests.fakes.store import FakeStore, nothing
 from tests.unit.formats.typed_rows import batch as rows_of
@@ -83,16 +85,20 @@ def joining(limits: Limits) -> Choose:
 
 
 @contextmanager
-def rewriter(store: FakeStore, directory: Path, instance: str = "a") -> Iterator[Rewriter]:
+def rewriter(
+    store: FakeStore, directory: Path, instance: str = "a", limits: Limits = LIMITS
+) -> Iterator[Rewriter]:
     workspace = Workspace(directory, instance)
     try:
-        yield Rewriter(Archive(store, "p"), "clicks", workspace, joining(LIMITS))
+        yield Rewriter(Archive(store, "p"), "clicks", workspace, joining(limits))
     finally:
         workspace.close()
 
 
-def compact(store: FakeStore, directory: Path, instance: str = "a") -> list[Outcome]:
-    with rewriter(store, directory, instance) as compacting:
+def compact(
+    store: FakeStore, directory: Path, instance: str = "a", limits: Limits = LIMITS
+) -> list[Outcome]:
+    with rewriter(store, directory, instance, limits) as compacting:
         return compacting.run()
 
 
@@ -179,6 +185,115 @@ def test_other_readers_find_the_same_rows(
         assert names == [
             column.name for column in pq.ParquetFile(io.BytesIO(store.content(newest))).schema
         ]
+
+
+def read_zstd(data: bytes) -> list[Any]:
+    return zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)).read().splitlines()
+
+
+def codec_in(extension: str, data: bytes) -> str:
+    """Return the codec of a file as a library that is not ours names it."""
+    match extension:
+        case ".parquet":
+            return str(pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(0).compression)
+        case ".orc":
+            return str(orc.ORCFile(io.BytesIO(data)).compression)
+        case ".avro":
+            return str(fastavro.reader(io.BytesIO(data)).codec)
+        case ".seq":
+            return next(name for name in ("ZStandard", "Gzip", "") if name.encode() in data[:200])
+    return extension.rpartition(".")[2]
+
+
+CONVERSIONS = {
+    "sequencefile to zstd": ("sequencefile gzip", Target(codec="zstd"), ".seq", "ZStandard"),
+    "sequencefile to parquet": (
+        "sequencefile gzip",
+        Target("parquet", "gzip"),
+        ".parquet",
+        "GZIP",
+    ),
+    "parquet to sequencefile": ("parquet", Target("sequencefile", "gzip"), ".seq", "Gzip"),
+    "parquet to snappy": ("parquet", Target(codec="snappy"), ".parquet", "SNAPPY"),
+    "text to zstd": ("text", Target(codec="zstd"), ".txt.zst", "zst"),
+    "typed parquet to zstd": ("typed parquet", Target(codec="zstd"), ".parquet", "ZSTD"),
+    "orc to snappy": ("orc", Target(codec="snappy"), ".orc", "SNAPPY"),
+    "avro to snappy": ("avro", Target(codec="snappy"), ".avro", "snappy"),
+    "json lines to zstd": ("json lines", Target(codec="zstd"), ".json.zst", "zst"),
+}
+OTHER_READERS = {".seq": read_messages, ".parquet": read_parquet}
+
+
+def rows_in_order(found: list[Any]) -> list[Any]:
+    """Return rows with headers in one form: libraries give pairs or dictionaries."""
+    return [
+        {**row, "headers": [dict(header) for header in row["headers"] or ()]}
+        if isinstance(row, dict) and "headers" in row
+        else row
+        for row in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "extension", "codec"), CONVERSIONS.values(), ids=list(CONVERSIONS)
+)
+def test_another_format_or_codec_has_the_same_rows(
+    name: str, target: Target, extension: str, codec: str, tmp_path: Path
+) -> None:
+    make, read = FORMATS[name]
+    store = FakeStore()
+    log_format, batches = make()
+    before: list[Any] = []
+    for records in batches:
+        first = records.column("offset")[0].as_py()
+        key = put(store, log_format, records, OffsetRange(first, first + 3))
+        before += read(store.content(key))
+    put(store, log_format, batches[0], OffsetRange(9, 12))
+    (outcome,) = compact(store, tmp_path, limits=replace(LIMITS, target=target))
+    assert not outcome.failed
+    new = f"p/clicks/offset=0/1_0_{0:020d}.rewrite-1-to-9{extension}"
+    assert new in keys(store)
+    data = store.content(new)
+    read_new = read_zstd if codec == "zst" else OTHER_READERS.get(extension, read)
+    assert rows_in_order(read_new(data)) == rows_in_order(before)
+    assert codec_in(extension, data) == codec
+    assert outcome.plan.version == 3
+    assert compact(store, tmp_path, limits=replace(LIMITS, target=target)) == []
+
+
+def test_large_objects_get_another_format_one_by_one(tmp_path: Path) -> None:
+    store = FakeStore()
+    for first in (0, 3, 6):
+        put(
+            store,
+            make_format("parquet"),
+            messages([*range(first, first + 3)]),
+            OffsetRange(first, first + 3),
+        )
+    expected = offsets_read(store)
+    limits = replace(LIMITS, target_size=1, target=Target("sequencefile"))
+    (outcome,) = compact(store, tmp_path, limits=limits)
+    assert [(part.start, part.end) for part in outcome.done] == [(0, 3), (3, 6)]
+    assert [key.rpartition(".")[2] for key in keys(store)] == ["seq", "seq", "parquet"]
+    assert offsets_read(store) == expected
+
+
+def test_what_cannot_have_a_format_or_codec_stays_as_it_is(tmp_path: Path) -> None:
+    for name, target in (
+        ("text", Target("parquet")),
+        ("orc", Target("sequencefile")),
+        ("typed parquet", Target("sequencefile")),
+        ("avro", Target(codec="lz4")),
+    ):
+        store = FakeStore()
+        log_format, batches = FORMATS[name][0]()
+        for records in batches:
+            first = records.column("offset")[0].as_py()
+            put(store, log_format, records, OffsetRange(first, first + 3))
+        before = keys(store)
+        (outcome,) = compact(store, tmp_path, limits=replace(LIMITS, target=target))
+        assert len(outcome.failed) == 1
+        assert keys(store) == before
 
 
 def test_a_range_of_several_output_partitions_is_joined_as_one(tmp_path: Path) -> None:
