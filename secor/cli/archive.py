@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from secor.archive.rewrite.carrying_out import Outcome, Rewriter
-from secor.archive.rewrite.planning import Limits, Plan, Range, plan_of
+from secor.archive.rewrite.carrying_out import Rewriter
+from secor.archive.rewrite.planning import Limits, Outcome, Plan, Range, plan_of
 from secor.cli.archive_erase import erase_command
 from secor.cli.archive_expire import expire_command
 from secor.cli.exit_codes import Exit

@@ -14,9 +14,9 @@ import click
 
 from secor import __version__
 from secor.archive.erasures import SETTING
-from secor.archive.rewrite.carrying_out import Failed, Outcome
 from secor.archive.rewrite.erasing import Eraser, Searched
 from secor.archive.rewrite.field_search import FieldSearch
+from secor.archive.rewrite.planning import Failed, Outcome
 from secor.cli.erased_values import Keys, search_of
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, earlier_routes, human_size, require_stored

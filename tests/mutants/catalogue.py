@@ -103,11 +103,9 @@ MUTANTS = (
         "old objects are deleted before evidence is carried on",
         REWRITING,
         """        self._carry_evidence_on(number, part, erasures, read)
-        for key in part.inputs:
-            self.archive.store.delete(key)
+        self._delete(part.inputs)
 """,
-        """        for key in part.inputs:
-            self.archive.store.delete(key)
+        """        self._delete(part.inputs)
         self._carry_evidence_on(number, part, erasures, read)
 """,
         ("tests/unit/archive/test_evidence_chain.py",),

@@ -41,8 +41,8 @@ ERASING_MUTANTS = (
     Mutant(
         "what is not committed yet is written again",
         SEARCH,
-        "                        if batch.range.end > end:\n",
-        "                        if end < 0:\n",
+        "                        elif batch.range.end > end:\n",
+        "                        elif end < 0:\n",
         TESTS,
     ),
     Mutant(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
@@ -29,9 +29,11 @@ from secor.archive.erasures import (
 )
 from secor.archive.evidence.chain import COMPACT, ERASE, Rewriting, link_key, put_link
 from secor.archive.evidence.collecting import Digest, digest_of_bytes
-from secor.archive.objects import Archive, ArchivedObject, reading_ahead
+from secor.archive.objects import Archive, ArchivedObject, reading_ahead, visible
 from secor.archive.rewrite.planning import (
+    Failed,
     NewObject,
+    Outcome,
     Plan,
     Range,
     superseded,
@@ -62,20 +64,17 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """A range that stays as it is, and why."""
+class _Step:
+    """What is to do next: a plan, which is in the store if it is ``under_way``.
 
-    range: Range
-    why: str
+    ``late`` are the keys of objects that were replaced and are there again, such as a put of a
+    process that had slept.
+    """
 
-
-@dataclass(slots=True)
-class Outcome:
-    """What became of a plan."""
-
+    number: int
     plan: Plan
-    done: list[Range] = field(default_factory=list)
-    failed: list[Failed] = field(default_factory=list)
+    under_way: bool = False
+    late: Sequence[str] = ()
 
 
 class _Faster(Exception):
@@ -105,7 +104,7 @@ class Rewriter:
 
         Raises ``ConfigurationError`` for a plan of another version, ``Unavailable``.
         """
-        return self._next()[1]
+        return self._next().plan
 
     def run(self) -> list[Outcome]:
         """Finish the plan under way, then make one and carry it out.
@@ -115,21 +114,29 @@ class Rewriter:
         """
         outcomes: list[Outcome] = []
         while True:
-            number, plan, under_way = self._next()
+            step = self._next()
+            number, plan = step.number, step.plan
             if not plan.ranges:
+                # What another run is about to delete, it has to read once more before.
+                if step.late and read_bytes(self.archive.store, self._key(number, "json")) is None:
+                    self._delete(step.late)
                 return outcomes
-            if not under_way:
+            if not step.under_way:
                 put_bytes(self.archive.store, self._key(number, "json"), _encoded(plan))
                 plan = self._read(number)  # what was put first holds
             outcomes.append(self._carried_out(number, plan))
-            if not under_way:
+            if not step.under_way:
+                self._delete(step.late)
                 return outcomes
 
-    def _next(self) -> tuple[int, Plan, bool]:
-        """Return number and plan, and whether it is in the store."""
+    def _delete(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self.archive.store.delete(key)
+
+    def _next(self) -> _Step:
         return again_where_objects_go(self._look)
 
-    def _look(self) -> tuple[int, Plan, bool]:
+    def _look(self) -> _Step:
         kinds: dict[int, set[str]] = {}
         root = self._root()
         for stored in self.archive.store.list(f"{root}/"):
@@ -138,12 +145,13 @@ class Rewriter:
                 kinds.setdefault(int(match[1]), set()).add(match[2])
         newest = max(kinds, default=0)
         if newest and "done" not in kinds[newest]:
-            return newest, self._read(newest), True
-        everything = list(self.archive.everything(self.topic))
+            return _Step(newest, self._read(newest), under_way=True)
+        everything = list(self.archive.everything(self.topic, superseded=True))
         waiting = [archived for archived in everything if self.archive.in_quarantine(archived)]
         objects = [archived for archived in everything if not self.archive.in_quarantine(archived)]
-        plan = self.choose(objects, waiting)
-        return newest + 1, self._without_backfilled(plan), False
+        plan = self._without_backfilled(self.choose(visible(objects), waiting))
+        late = [archived.key for archived in superseded(objects)]
+        return _Step(newest + 1, plan, late=late)
 
     def _without_backfilled(self, plan: Plan) -> Plan:
         """Leave out what a rollback of a backfill would look for.
@@ -213,8 +221,7 @@ class Rewriter:
         if missing:
             raise ObjectConflict(f"{missing[0]}: was put, and is gone; nothing was deleted")
         self._carry_evidence_on(number, part, erasures, read)
-        for key in part.inputs:
-            self.archive.store.delete(key)
+        self._delete(part.inputs)
 
     def _carry_evidence_on(
         self, number: int, part: Range, erasures: Erasures, read: Mapping[str, Digest]
@@ -235,9 +242,7 @@ class Rewriter:
             lambda: list(self.archive.everything(self.topic, superseded=True))
         )
         late = {archived.key for archived in superseded(objects)}
-        for new in part.objects:
-            if new.key in late:
-                self.archive.store.delete(new.key)
+        self._delete([new.key for new in part.objects if new.key in late])
         raise _Faster
 
     def _put_all(

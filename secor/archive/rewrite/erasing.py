@@ -28,7 +28,6 @@ from secor.archive.erasures import (
 )
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead, visible
 from secor.archive.rewrite.carrying_out import (
-    Outcome,
     Rewriter,
     again_where_objects_go,
 )
@@ -36,6 +35,7 @@ from secor.archive.rewrite.field_search import FieldSearch
 from secor.archive.rewrite.planning import (
     ERASING_VERSION,
     NewObject,
+    Outcome,
     Plan,
     Range,
     StoredBatch,

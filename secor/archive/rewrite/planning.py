@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from secor.archive.objects import ArchivedObject, visible
 from secor.core.errors import ConfigurationError
@@ -76,6 +76,23 @@ class Plan:
         if self.target != AS_THEY_ARE:
             return CONVERTING_VERSION
         return VERSION if self.erasure is None else ERASING_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A range that stays as it is, and why."""
+
+    range: Range
+    why: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a plan."""
+
+    plan: Plan
+    done: list[Range] = field(default_factory=list)
+    failed: list[Failed] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

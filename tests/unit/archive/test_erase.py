@@ -22,10 +22,10 @@ from secor.archive.erasures import (
     read_erasures,
 )
 from secor.archive.objects import Archive
-from secor.archive.rewrite.carrying_out import Outcome, Rewriter
+from secor.archive.rewrite.carrying_out import Rewriter
 from secor.archive.rewrite.erasing import Eraser, Searched
 from secor.archive.rewrite.field_search import FieldSearch
-from secor.archive.rewrite.planning import Limits, plan_of
+from secor.archive.rewrite.planning import Limits, Outcome, plan_of
 from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.batch.workspace import Workspace

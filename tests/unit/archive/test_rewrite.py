@@ -20,8 +20,8 @@ from crc32c import crc32c
 from pyarrow import orc
 
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.rewrite.carrying_out import Choose, Outcome, Rewriter
-from secor.archive.rewrite.planning import Limits, plan_of
+from secor.archive.rewrite.carrying_out import Choose, Rewriter
+from secor.archive.rewrite.planning import Limits, Outcome, plan_of
 from secor.batch.workspace import Workspace
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.model import OffsetRange, TopicPartition
@@ -336,6 +336,40 @@ def test_a_crash_at_any_step_is_finished_by_the_next_run(tmp_path: Path) -> None
         if not crashed:
             return
     raise AssertionError("more steps than expected")
+
+
+def test_late_puts_of_objects_that_were_joined_go_again(tmp_path: Path) -> None:
+    store = FakeStore()
+    small_archive(store)
+    old = dict(store.objects)
+    compact(store, tmp_path)
+    after = keys(store)
+    store.objects |= old  # puts of a process that had slept
+    assert len(keys(store)) == 7
+    assert compact(store, tmp_path) == []
+    assert keys(store) == after
+
+
+def test_what_another_run_is_about_to_delete_is_left_to_it(tmp_path: Path) -> None:
+    store = FakeStore()
+    small_archive(store)
+    expected = offsets_read(store)
+    inside: list[list[str]] = []
+
+    def other(call: str, key: str) -> None:
+        # All new objects are there, and the hashes of the old ones are not recorded yet.
+        if call == "put" and "/chain/" in key and not inside:
+            inside.append([])
+            compact(store, tmp_path, "b", replace(LIMITS, before=0.0))
+            inside[0] += keys(store)
+
+    store.before = other
+    compact(store, tmp_path)
+    store.before = nothing
+    assert inside
+    assert [key for key in store.objects if "/chain/" in key]
+    assert offsets_read(store) == expected
+    assert len(keys(store)) == 3
 
 
 def test_a_second_run_at_any_step_does_the_same(tmp_path: Path) -> None:
