@@ -25,6 +25,6 @@ _STATUS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 def is_denial(answer: Mapping[str, Any]) -> bool:
-    """Tell it of the ``response`` of botocore's ``ClientError``."""
+    """Return whether the ``response`` of a botocore ``ClientError`` denies access."""
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
     return status in _STATUS or answer.get("Error", {}).get("Code") in _CODES

@@ -104,7 +104,7 @@ class GlueTable:
             )
         if _code(error) == "EntityNotFoundException":
             return ConfigurationError(
-                f"finalize.glue: there is no table {self._name}; make it, or mend its name"
+                f"finalize.glue: there is no table {self._name}; make it, or correct its name"
             )
         return ActionFailed(f"Glue: {self._name}: {error_text(error)}")
 

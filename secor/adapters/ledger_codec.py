@@ -1,4 +1,4 @@
-"""The texts that stand in the ledger: an offset in ASCII, an intent in JSON.
+"""Codec of the ledger's texts: an offset in ASCII, an intent in JSON.
 
 Both ledgers share them.  Decoding is strict: what cannot be understood whole stops the
 partition, because a guess at a committed offset loses or repeats messages.
@@ -159,7 +159,7 @@ def decode_kept_offset(data: bytes, where: str) -> tuple[int, Relocation | None]
 
 
 def encode_record(ledger_id: str, relocation: Relocation | None) -> bytes:
-    """Return the text of the node that stands for a whole ledger in ZooKeeper.
+    """Return the text of the node that represents a whole ledger in ZooKeeper.
 
     ``{"id"}``, and with a relocation ``{"secor": 2, <relocation>, "id"}``.
     """

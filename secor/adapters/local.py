@@ -1,6 +1,6 @@
-"""A directory that stands for a bucket.
+"""A store in a local directory.
 
-Beside an object ``a/b`` lies ``a/.b.metadata``, its user metadata as JSON; a file without it,
+An object ``a/b`` has its user metadata as JSON in ``a/.b.metadata``; a file without one,
 which somebody else has put there, is an object without metadata.  The file ``.secor/lock``
 below the directory is held while a name is taken or given up; unfinished files are in
 ``.secor`` as well.  An object appears by a hard link of a finished, synced file, after its
@@ -255,7 +255,7 @@ def _make_directory(directory: Path) -> None:
 def _show(temporary: Path, target: Path) -> None:
     try:
         target.hardlink_to(temporary)
-    except FileExistsError as error:  # by someone who does not know of the lock
+    except FileExistsError as error:  # by a program that does not know of the lock
         raise AlreadyExists(f"{target} exists") from error
     try:
         _sync(target.parent)

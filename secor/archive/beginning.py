@@ -52,7 +52,7 @@ class Beginning:
         return f"{self.partition}_{generations}_{self.offset:020d}.json"
 
     def is_of(self, partition: int, generation: int) -> bool:
-        """Tell whether it is of a log."""
+        """Return whether it is of a log."""
         inside = self.least_generation <= generation <= self.greatest_generation
         return partition == self.partition and inside
 
@@ -78,7 +78,7 @@ class Beginnings:
         )
 
     def is_expired(self, name: ObjectName) -> bool:
-        """Tell whether an object begins below the beginning: it is read no more.
+        """Return whether an object begins below the beginning: it is read no more.
 
         A rewritten one that reaches over it, made at the same time, is read.
         """
@@ -109,7 +109,7 @@ def parse_beginning(root: str, key: str) -> Beginning | None:
 
 
 def read_beginnings(store: ObjectStore, root: str) -> Beginnings:
-    """List what was agreed for the topic whose directory is ``root``."""
+    """List what was agreed for the topic with the directory ``root``."""
     listed = store.list(f"{root}/{DIRECTORY}/")
     parsed = (parse_beginning(root, stored.key) for stored in listed)
     return Beginnings(tuple(record for record in parsed if record is not None))
@@ -117,7 +117,7 @@ def read_beginnings(store: ObjectStore, root: str) -> Beginnings:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A beginning, and who agreed to it when and why, for people."""
+    """A beginning, with the person, time and reason of the agreement, for people."""
 
     beginning: Beginning
     topic: str

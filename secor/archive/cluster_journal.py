@@ -96,7 +96,7 @@ class ClusterJournal:
         self._refreshed = 0.0
 
     def is_of(self, cluster: str) -> bool:
-        """Tell whether it is the journal of this cluster."""
+        """Return whether it is the journal of this cluster."""
         return self.root.endswith(f"/{escape_value(cluster)}")
 
     # ------------------------------------------------------------------ reading
@@ -332,7 +332,7 @@ def kind_root(prefix: str, kind: str) -> str:
 
 
 def kept_clusters(store: ObjectStore, prefix: str, kind: str) -> dict[str, str]:
-    """Return the newest minute of each cluster of which something is kept."""
+    """Return the newest minute of each cluster that something is kept of."""
     root = kind_root(prefix, kind)
     newest: dict[str, str] = {}
     for stored in store.list(root + "/"):

@@ -14,7 +14,7 @@ def put_derived(
 ) -> None:
     """Put ``file`` under ``key`` with the metadata ``label`` (name, value), unless it is there.
 
-    Raises ``ObjectConflict`` with the text ``conflict`` when another object stands there, and
+    Raises ``ObjectConflict`` with the text ``conflict`` when another object is there, and
     as ``ObjectStore.put``.
     """
     metadata = {**file.info.metadata(), label[0]: label[1]}

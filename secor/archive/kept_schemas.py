@@ -3,7 +3,7 @@
 ``<prefix>/_schema/<topic>/<generation>_<version, 4 digits>.json`` is put if absent and never
 changed.  Where earlier versions of Secor began, that is in ``<topic root>/_schema/``: all of a
 generation are in one place.  The highest version is the present one; before the first there is
-version 0, without any field.  A batch is begun under one version and never changes it; where a
+version 0, without any field.  A batch starts under one version and never changes it; where a
 message needs more, the batch ends before it, and positioning finds, or adds, the next version.
 """
 
@@ -60,7 +60,7 @@ class KeptSchema:
 
     @property
     def rows(self) -> RowSchema:
-        """What rows are brought to."""
+        """The schema of rows."""
         return RowSchema(self.fields, "json", exact=True, any_text=True)
 
     @property
@@ -160,24 +160,24 @@ class ImaginedSchemas(KeptSchemas):
 
 
 MakePlan = Callable[[KeptSchema, Propose | None], TopicPlan]
-"""Makes the plan of a version; what it is to be grown to is told to ``Propose``, if given."""
+"""Makes the plan of a version; ``Propose``, if given, takes what it is to grow to."""
 
 
 class GrowingPlans:
-    """The plans of one topic whose schema is kept: one for each version.
+    """The plans of one topic with a kept schema: one for each version.
 
     Plans are asked for in any thread, and proposals come from any.
     """
 
     def __init__(
-        self, kept: KeptSchemas, make: MakePlan, tell: Callable[[int, list[str], list[str]], None]
+        self, kept: KeptSchemas, make: MakePlan, report: Callable[[int, list[str], list[str]], None]
     ) -> None:
-        """``tell`` is given the number of a version that was added, what is new in it, and which
+        """``report`` gets the number of a version that was added, what is new in it, and which
         values of new fields do not fit it.
         """
         self._kept = kept
         self._make = make
-        self._tell = tell
+        self._report = report
         self._lock = threading.Lock()
         self._proposals: list[tuple[pa.StructType, Sequence[str]]] = []
         self._plans: dict[str, TopicPlan] = {}
@@ -228,7 +228,7 @@ class GrowingPlans:
         return newest
 
     def _add(self, newest: KeptSchema, fields: pa.StructType, outvoted: list[str]) -> KeptSchema:
-        """Put the next version, or read that of whoever was first."""
+        """Put the next version, or read that of the process that was first."""
         following = KeptSchema(newest.version + 1, fields)
         try:
             self._kept.add(following)
@@ -239,5 +239,5 @@ class GrowingPlans:
                     f"{self._kept.key(following.version)} is there and is not listed; looking again"
                 ) from error
             return latest
-        self._tell(following.version, changes(newest.fields, fields), outvoted)
+        self._report(following.version, changes(newest.fields, fields), outvoted)
         return following

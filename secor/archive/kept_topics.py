@@ -1,4 +1,4 @@
-"""Descriptions of topics, kept beside their objects, so that they can be made again.
+"""Descriptions of topics, kept next to their objects, so that they can be made again.
 
 ``<topic root>/_topic/<version, 6 digits>.json`` is put if absent and never changed.  A new
 version is put when the topic has changed; the highest one is the present.  Such as
@@ -80,11 +80,11 @@ class KeptTopics:
         return self._read(version) if version else None
 
     def is_kept(self) -> bool:
-        """Tell whether there is any version; reads none."""
+        """Return whether there is any version; reads none."""
         return self._last_version() > 0
 
     def keep(self, topic: KeptTopic, time: str) -> bool:
-        """Put a new version unless the present one says the same; tell whether one was put.
+        """Put a new version unless the present one says the same; return whether one was put.
 
         Other processes may do the same at the same time.
         """

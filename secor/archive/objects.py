@@ -51,7 +51,7 @@ MOST_FETCHED = 1 << 20
 class ArchivedObject:
     """One object of a topic; ``size`` in bytes, ``modified`` in seconds since the epoch.
 
-    ``info`` is None when it was not asked for, or when the object does not tell (Java
+    ``info`` is None when it was not asked for, or when the object does not say it (Java
     Secor's objects); ``fault`` says what is wrong with metadata that cannot be read.
     """
 
@@ -69,18 +69,18 @@ class ArchivedObject:
 
     @property
     def is_text(self) -> bool:
-        """Whether it is text, which by default has no messages without a value."""
+        """True if it is text, which by default has no messages without a value."""
         name, _ = EXTENSIONS.get(self.name.extension, ("", {}))
         return name == "text"
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The topic partition that its name tells."""
+        """The topic partition in its name."""
         return TopicPartition(self.topic, self.name.partition)
 
     @property
     def batch_start(self) -> int:
-        """Where its batch begins; as its name says, where it has no metadata."""
+        """The beginning of its batch; as its name says, where it has no metadata."""
         return self.info.batch.start if self.info else self.name.start_offset
 
     @property
@@ -94,7 +94,7 @@ class Archive:
     """The objects below one prefix.
 
     ``formats`` decides how an object is read: from its key and, where the key does not
-    tell, its open file.  ``targets`` are the topics to whose directories a route may have
+    say it, its open file.  ``targets`` are topics with directories that a route may have
     sent messages.  ``topics_prefix`` is the prefix of the topics' own directories, where this is
     their quarantine.
     """
@@ -120,9 +120,9 @@ class Archive:
         return sorted({topic for topic, _ in self._keys()})
 
     def routes(self) -> Mapping[str, tuple[str, ...]]:
-        """Return, by topic, to whose directories routes have brought messages of it.
+        """Return, by topic, the topics with directories that routes have brought messages of it to.
 
-        Present and earlier ones, as keys tell.  Lists every key of the prefix.
+        Present and earlier ones, as keys say.  Lists every key of the prefix.
         """
         targets: dict[str, set[str]] = {}
         for topic, inside in self._keys():
@@ -222,7 +222,7 @@ class Archive:
 
     @property
     def quarantine(self) -> Archive:
-        """The archive, beside this one, of messages that a parser could not place."""
+        """The archive, next to this one, of messages that a parser could not place."""
         inside = [part for part in (self.prefix, QUARANTINE_DIRECTORY) if part]
         return replace(self, prefix="/".join(inside), topics_prefix=self.prefix)
 
@@ -240,7 +240,7 @@ class Archive:
         )
 
     def in_quarantine(self, archived: ArchivedObject) -> bool:
-        """Tell whether an object holds messages that a parser could not place."""
+        """Return whether an object holds messages that a parser could not place."""
         return archived.key.startswith(self.quarantine.root(archived.topic) + "/")
 
     def everything(
@@ -283,14 +283,14 @@ class Archive:
             yield from self.formats(archived.key, file).read(file, archived.key)
 
     def format_of(self, archived: ArchivedObject) -> LogFormat:
-        """Return the object's format; opens it when the name does not tell."""
+        """Return the object's format; opens it when the name does not say it."""
         if archived.name.extension in EXTENSIONS:
             return self.formats(archived.key, None)
         with self.store.open(archived.key) as file:
             return self.formats(archived.key, file)
 
     def describe(self, archived: ArchivedObject) -> ArchivedObject:
-        """Return it with what its metadata tells.  Raises ``NotFound``."""
+        """Return it with its metadata.  Raises ``NotFound``."""
         metadata = self.store.head(archived.key).metadata or {}
         if "fingerprint" not in metadata:
             return archived
@@ -320,7 +320,7 @@ class Archive:
 
 
 def _is_of(info: ObjectInfo, name: ObjectName) -> bool:
-    """Tell whether metadata and name agree; the topic may be another, where a route leads."""
+    """Return whether metadata and name agree; the topic may be another, where a route leads."""
     same_partition = info.topic_partition.partition == name.partition
     begins_inside = info.batch.start <= name.start_offset <= info.batch.end
     ends_there = name.end is None or name.end == info.batch.end
@@ -350,7 +350,7 @@ def visible(objects: Iterable[ArchivedObject]) -> list[ArchivedObject]:
 
 
 def _log_of(archived: ArchivedObject) -> tuple[str, int, int]:
-    """Return whose offsets an object has: those of a route to this topic are another topic's."""
+    """Return the log of an object's offsets: those of a route to this topic are another topic's."""
     first = archived.name.output_partition.partition("/")[0]
     topic = first.removeprefix(ROUTED) if first.startswith(ROUTED) else archived.topic
     return topic, archived.name.partition, archived.name.generation
@@ -399,7 +399,7 @@ def reading_ahead(
 
 
 class _ReadAhead:
-    """A store whose ``open`` fetches the objects that come next; for one thread."""
+    """A store that fetches the next objects with each ``open``; for one thread."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ def moment(kind: pa.TimestampType) -> str:
 
 
 def is_written_as(texts: pa.Array, kind: pa.TimestampType) -> pa.Array:
-    """Tell which texts have date and time of day, in the unit, and an offset if a zone has one.
+    """Return which texts have date and time of day, in the unit, and an offset if a zone has one.
 
     A day may be one that its month does not have.
     """

@@ -16,12 +16,12 @@ JSON = pa.json_(pa.string())
 
 
 def is_json(kind: pa.DataType) -> bool:
-    """Tell whether it is ``JSON``."""
+    """Return whether it is ``JSON``."""
     return isinstance(kind, pa.JsonType)
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Tell whether it is any kind of list."""
+    """Return whether it is any kind of list."""
     return (
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )
@@ -87,7 +87,7 @@ def entries(array: pa.MapArray) -> tuple[pa.Array, pa.StructArray]:
         array = array.take(pa.array(np.arange(len(array))))
     kind = array.type
     entry = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
-    # The names of a map's parts are free: the cast goes by the type's own ones.
+    # The names of a map's parts are free: the cast compares with the type's own ones.
     named = pa.struct([kind.key_field, kind.item_field])
     if array.null_count == len(array):  # Arrow has no such cast if the values are JSON text
         lists = pa.nulls(len(array), pa.list_(pa.field("entries", named)))
@@ -134,7 +134,7 @@ def together(parts: Sequence[tuple[Any, pa.Array]]) -> pa.Array:
 
 
 def any_leaf(kind: pa.DataType, test: Callable[[pa.DataType], Any]) -> bool:
-    """Tell whether ``test`` holds for some column in it that is not nested."""
+    """Return whether ``test`` holds for some column in it that is not nested."""
     if pa.types.is_struct(kind):
         return any(any_leaf(field.type, test) for field in kind.fields)
     if is_list(kind):
@@ -155,7 +155,7 @@ def null_keeping_names(kind: pa.DataType, name: str = "") -> frozenset[str]:
 
 
 def has_marks(field: pa.Field) -> bool:
-    """Tell whether a decoder marked some JSON text in it."""
+    """Return whether a decoder marked some JSON text in it."""
     if is_mixed(field):
         return not is_json(field.type)
     kind = field.type

@@ -19,7 +19,7 @@ EXACT_FLOAT = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class TypeRules:
-    """What columns take beside values of their own type.
+    """The values that columns take besides those of their own type.
 
     ``exact``: no text is a number, a date or a time of day.  ``any_text``: text takes every value:
     text as it is, of others their JSON.
@@ -36,14 +36,14 @@ NUMBER = r"\A[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\z"
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Tell whether it is any type of text."""
+    """Return whether it is any type of text."""
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     )
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Tell whether it is any type of bytes."""
+    """Return whether it is any type of bytes."""
     return bool(
         pa.types.is_binary(kind)
         or pa.types.is_large_binary(kind)
@@ -64,7 +64,7 @@ def _same_time(kind: pa.DataType, source: pa.DataType) -> bool:
 
 
 def takes(kind: pa.DataType, source: pa.DataType, *, exact: bool) -> bool:
-    """Tell whether a column of scalars takes anything of another type."""
+    """Return whether a column of scalars takes anything of another type."""
     if is_text(kind) or is_bytes(kind):
         return is_text(source) or is_bytes(source)
     if _is_number(kind):

@@ -23,7 +23,7 @@ FIRST_DAY, END_DAY = -719_162, 2_932_897
 
 
 def readable(times: pa.Array) -> pa.Array:
-    """Tell which dates and timestamps are of the years 1 to 9999, which times of one day."""
+    """Return which dates and timestamps are of the years 1 to 9999, which times of one day."""
     kind = times.type
     if pa.types.is_date32(kind):
         first, end = FIRST_DAY, END_DAY
@@ -42,7 +42,7 @@ INT64_END = 1 << 63
 
 
 def all_readable(array: pa.Array) -> bool:
-    """Tell whether every date and time in it, at any level, is one that can be read."""
+    """Return whether every date and time in it, at any level, is one that can be read."""
     kind = array.type
     if not any_leaf(kind, is_limited):
         return True
@@ -61,7 +61,7 @@ def count_type(kind: pa.DataType) -> pa.DataType:
 
 
 def is_limited(kind: pa.DataType) -> bool:
-    """Tell whether the type holds values that nobody can read."""
+    """Return whether the type holds values that nobody can read."""
     limited = pa.types.is_date(kind) or pa.types.is_time(kind) or pa.types.is_timestamp(kind)
     return bool(limited)
 
@@ -111,7 +111,7 @@ EARLY_FRACTION = (
 
 
 def is_early_fraction(counts: pa.Array, second: int) -> npt.NDArray[np.bool_]:
-    """Tell which counts since 1970 are negative and no whole seconds."""
+    """Return which counts since 1970 are negative and no whole seconds."""
     values = counts.fill_null(0).to_numpy(zero_copy_only=False)
     return (values < 0) & (values % second != 0)
 

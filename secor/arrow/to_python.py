@@ -203,7 +203,7 @@ def canonical(value: Any, *, nulls: bool = False) -> Any:
 
 
 def is_integral(value: float) -> bool:
-    """Tell whether the double is an integer that it holds exactly (and not minus zero)."""
+    """Return whether the double is an integer that it holds exactly (and not minus zero)."""
     whole = value.is_integer() and abs(value) <= EXACT
     return whole and not (value == 0 and str(value)[0] == "-")
 

@@ -1,7 +1,7 @@
 """Batches of archived messages, in which those that cannot be written are in quarantine.
 
 The daemon decides in the store which messages are left out, so that its files stay a function of
-range and fingerprint (``consume.suspects``).  Whoever parses an archive again has all messages at
+range and fingerprint (``consume.poison_messages``).  A backfill has all messages at
 hand and takes no decision: the same search finds the same messages each time.
 """
 
@@ -79,7 +79,7 @@ Begin = Callable[[TopicPlan], Batch]
 
 @dataclass(frozen=True, slots=True)
 class ArchivedBatchWriter:
-    """One batch of archived messages, whose ``chunks`` can be read more than once."""
+    """One batch of archived messages; its ``chunks`` can be read more than once."""
 
     plan: TopicPlan
     chunks: Callable[[], Iterable[Chunk]]

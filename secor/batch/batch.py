@@ -24,7 +24,7 @@ from secor.core.object_info import ObjectInfo
 from secor.core.ports import Clock
 
 OPEN_FILE = 1536
-"""Bytes of memory that an open file costs beside what its writer holds; measured."""
+"""Bytes of memory that an open file costs without its writer; measured."""
 
 
 class BatchState(Enum):
@@ -104,6 +104,7 @@ class Batch:
         assert not self.full
         self._counted_bytes = None
         rest: Chunk | None = None
+        # The end of an open intent: exactly there, whatever the policy and the chunks say.
         if self.end is not None and chunk.next_offset > self.end:
             chunk, rest = chunk.until(self.end), chunk.since(self.end)
         parts = self._parts(chunk)
@@ -124,6 +125,8 @@ class Batch:
             self.messages += chunk.records.num_rows
         if chunk.next_offset > self.next_offset:
             self._advance(chunk.next_offset)
+            # Only with the offset: the entry's epoch is that of the last record below
+            # ``committed``.
             self.leader_epoch = chunk.leader_epoch
         return rest
 
@@ -194,7 +197,7 @@ class Batch:
 
     @property
     def files(self) -> int:
-        """Files begun."""
+        """The number of files."""
         return len(self._files)
 
     def due(self) -> Reason | None:
@@ -226,6 +229,8 @@ class Batch:
             ]
             last = self._plan.last_file
             last_object = None if last is None else self._write_last_file(last, batch_range, files)
+        # After all files are closed: a failure before this leaves an open batch, which can be
+        # dropped.
         self._become(BatchState.SEALED)
         return SealedBatch(
             topic_partition=self.topic_partition,
@@ -273,7 +278,7 @@ class Batch:
         )
 
     def _name(self, file: OpenFile, stream: str) -> ObjectName | UniqueName:
-        """Return the object's name; a unique one tells range, settings and content."""
+        """Return the object's name; a unique one is made of range, settings and content."""
         directory = self._plan.stream(stream).directory
         if directory is None:
             return file.name

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from secor.core.model import Chunk, Part
 
 PART = 2048
-"""Bytes of memory that a part costs beside its rows; measured."""
+"""Bytes of memory that a part costs without its rows; measured."""
 
 
 @dataclass(frozen=True, slots=True)

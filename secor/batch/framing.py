@@ -16,16 +16,16 @@ FEW_PARTS = 8
 """A chunk that is divided into no more parts is written at once."""
 
 MOST_WAITING = 16 << 20
-"""Bytes of chunks of which some rows may wait for more of their file."""
+"""Bytes of chunks with rows that may wait for more of their file."""
 
 LARGEST_WAITING = 12 << 20
 """A chunk that holds more is written at once: its parts are large, or thousands."""
 
 COLUMN_BYTES = 1024
-"""Bytes that a column of rows takes beside them, in objects; measured."""
+"""Bytes of objects that a column of rows takes, without the rows; measured."""
 
 PART_BYTES = 256
-"""Bytes that a part takes beside its rows, in objects."""
+"""Bytes of objects that a part takes, without its rows."""
 
 
 class Framing:
@@ -33,7 +33,7 @@ class Framing:
 
     def __init__(self) -> None:
         self.waiting = 0
-        """Bytes in memory of chunks of which some rows wait."""
+        """Bytes in memory of chunks with rows that wait."""
         self._files: dict[OpenFile, None] = {}
         self._schema: pa.Schema | None = None
         self._kinds = 0

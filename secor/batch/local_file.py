@@ -34,7 +34,7 @@ LARGEST_SHARED = 4 * SLOT
 
 
 class LocalFiles(Protocol):
-    """What a file asks of its workspace."""
+    """A file's view of its workspace."""
 
     shared: SharedFile
 
@@ -60,7 +60,7 @@ class LocalFile:
     """
 
     def __init__(self, workspace: LocalFiles, path: Path) -> None:
-        """Name the file; ``created`` tells whether it is a file of its own by now."""
+        """Name the file; ``created`` says whether it exists by now."""
         self._workspace = workspace
         self.path = path
         self.created = False
@@ -87,9 +87,9 @@ class LocalFile:
         self.crc32c = crc32c(data, self.crc32c)
 
     def _shares(self, more: int) -> bool:
-        """Whether it is, with so many bytes more, a part of the shared file."""
-        begun = self._content.size if self.size else self.should_spill
-        return bool(begun) and self.size + more <= LARGEST_SHARED
+        """Return whether it is, with so many bytes more, a part of the shared file."""
+        is_shared = self._content.size if self.size else self.should_spill
+        return bool(is_shared) and self.size + more <= LARGEST_SHARED
 
     def _leave_shared(self) -> None:
         """Move to a file of its own."""
@@ -111,7 +111,7 @@ class LocalFile:
 
     @property
     def should_spill(self) -> bool:
-        """Whether so many files are in the making that they spill, and small ones share one."""
+        """True if so many files are in the making that they spill, and small ones share one."""
         return self._workspace.in_the_making > SHARE_ABOVE
 
     def spill(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> None:
@@ -131,7 +131,7 @@ class LocalFile:
             self._spilled.free()
 
     def finish(self) -> None:
-        """Close it; it stands on disk even if nothing was written."""
+        """Close the file; it is on disk even if nothing was written."""
         if not self._content.size:
             self._workspace.descriptor(self)
         self._workspace.finished(self)
@@ -145,11 +145,13 @@ class LocalFile:
         try:
             if self._content.size:
                 return b"".join(self._content.read())
+            # Opened to see that it can be: a deleted file is read again from Kafka, and the upload
+            # learns that here, not in the midst of a put.
             with self.path.open("rb"):
                 return self.path
         except OSError as error:
             if error.errno in _NO_DESCRIPTOR:
-                return self.path  # who puts it tries again
+                return self.path  # the upload tries again
             raise RestartPartition(
                 f"{place}: {error.strerror}; its messages are read again"
             ) from error
@@ -171,7 +173,7 @@ class LocalFile:
 
 
 def exhausted(error: OSError, path: Path) -> LocalFilesExhausted | None:
-    """Return what another try may mend of an error, if it is such a one."""
+    """Return the retryable error for this ``OSError``, or None."""
     if error.errno in NO_ROOM:
         return DiskFull(f"{path}: {error.strerror}; free some room")
     if error.errno in _NO_DESCRIPTOR:

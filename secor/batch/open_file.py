@@ -70,6 +70,7 @@ class OpenFile:
 
         Raises what the writer raises, for earlier rows as well.
         """
+        # Rows of another schema cannot be put together with those that wait.
         if self._waiting and kind != self._kind:
             self.write_waiting()
         self._kind = kind

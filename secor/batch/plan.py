@@ -16,7 +16,7 @@ from secor.core.ports import FileWriter, LogFormat, Parser
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A closed file of a batch: ``size`` in bytes; the writer may tell more of it."""
+    """A closed file of a batch: ``size`` in bytes; the writer may say more about it."""
 
     stream: str
     output_partition: str
@@ -27,7 +27,7 @@ class WrittenFile:
 
 @dataclass(frozen=True, slots=True)
 class WrittenBatch:
-    """What a batch's last file is made from; ``greatest_timestamp`` of all its messages."""
+    """The content of a batch's last file; ``greatest_timestamp`` is of all its messages."""
 
     topic_partition: TopicPartition
     range: OffsetRange
@@ -58,10 +58,10 @@ NAMING_OF_CONNECT = "names of Kafka Connect by range"
 
 @dataclass(frozen=True, slots=True)
 class OutputStream:
-    """Where parts of one kind go: a directory in the store, and a format.
+    """A destination for parts of one kind: a directory in the store, and a format.
 
-    With ``directory`` its files have unique names, and it gives the directory of an output
-    partition: who reads them is told their names by the batch's last file.
+    ``directory`` gives the directory of an output partition.  With it, files have unique names,
+    and readers take their names from the batch's last file.
     """
 
     root: str
@@ -75,7 +75,7 @@ class TopicPlan:
 
     ``root`` is the topic's directory in the store.  ``streams`` are further directories,
     by the names that the parser gives them: quarantine, other topics, tables.
-    ``last_file`` describes what was made, where that is wanted.  ``trail`` is told which
+    ``last_file`` describes what was made, where that is wanted.  ``trail`` notes which
     messages are written.  With ``names_of_connect`` objects of the topic's own directory are
     called as a sink of Kafka Connect calls them, with ``codec_extension`` before the format's own,
     or with ``extension`` instead of both.

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 YOUNGEST_AT_MOST = 4
-"""A batch whose youngest file never comes of age is sealed at this many times ``max_age``."""
+"""A batch with a youngest file that never comes of age is sealed at so many ``max_age``."""
 
 HOUR = 3600.0
 
 
 class Age(StrEnum):
-    """What the age of a batch counts from."""
+    """Starting points of a batch's age."""
 
     OLDEST = "oldest"
     YOUNGEST = "youngest"
 
 
 class Reason(StrEnum):
-    """Why a batch was sealed."""
+    """Reasons to seal a batch."""
 
     BYTES = "bytes"
     MESSAGES = "messages"
@@ -37,7 +37,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When a batch is due; None switches a rule off.
+    """Limits of a batch: it is due at the first one; None switches a rule off.
 
     ``max_bytes`` counts local bytes, ``max_age`` seconds from the first message of the
     oldest (or of the youngest) file, ``minute_mark`` is a minute of each hour (UTC).
@@ -54,7 +54,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class BatchFacts:
-    """What a policy sees of an open batch.
+    """A policy's view of an open batch.
 
     ``opened`` and ``youngest`` are monotonic seconds of its first progress and of its
     youngest file, ``opened_at`` the wall clock of its first progress.

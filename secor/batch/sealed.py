@@ -37,7 +37,7 @@ class BatchFile:
 
     @property
     def place(self) -> OutputPlace:
-        """Where it goes: of one batch there is one object in each place."""
+        """Its destination: one batch has one object in each place."""
         return OutputPlace(self.name.root, self.name.output_partition)
 
 
@@ -45,7 +45,7 @@ class BatchFile:
 class SealedBatch:
     """A batch that never changes any more.  No files: everything was filtered.
 
-    ``last`` is put after all of them; where it stands, they do.
+    ``last`` is put after all of them; if it exists, they do.
     """
 
     topic_partition: TopicPartition

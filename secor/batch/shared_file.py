@@ -86,6 +86,8 @@ class SharedFile:
     def take_slot(self) -> int:
         """Return a slot that nobody has."""
         with self._lock:
+            # A slot with room on disk before an empty one, and the lowest of each: what is free
+            # gathers at the end of the file, which can be cut off.
             slot = self._slots.find(_FREE)
             if slot < 0:
                 slot = self._slots.find(_EMPTY)
@@ -115,7 +117,7 @@ class SharedFile:
         return os.pwrite(descriptor, data, position)
 
     def make_room(self) -> bool:
-        """Give back the room of all slots that nobody has; tell whether there were any."""
+        """Give back the room of all slots that nobody has; return whether there were any."""
         with self._lock:
             free = self._slots.count(_FREE)
             if free:
@@ -166,11 +168,11 @@ class FileSlots:
         descriptor = self._shared.descriptor()
         self.crc32c = crc32c(data, self.crc32c)
         while data.nbytes:
-            begun = self.size % SLOT
+            used = self.size % SLOT
             if self.size == len(self._slots) * SLOT:
                 self._slots.append(self._shared.take_slot())
-            position = self._slots[-1] * SLOT + begun
-            written = self._shared.pwrite(descriptor, data[: SLOT - begun], position)
+            position = self._slots[-1] * SLOT + used
+            written = self._shared.pwrite(descriptor, data[: SLOT - used], position)
             self.size, data = self.size + written, data[written:]
 
     def read(self) -> Iterator[bytes]:

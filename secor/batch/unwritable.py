@@ -33,7 +33,7 @@ MOST_REFUSED = 1000
 """Messages of one search."""
 
 NEIGHBOURS = 100
-"""Messages, at least, of which the share that cannot be written is judged: few may be bad."""
+"""Messages, at least, that the share of unwritable ones is judged by: few may be bad."""
 
 SAMPLES = 10
 """Where so many messages are tried and none can be written, the cause is none of them."""
@@ -85,7 +85,7 @@ class SearchResult:
 
     @property
     def judged(self) -> int:
-        """The number of messages of which they are a share."""
+        """The number of messages that the unwritable ones are a share of."""
         return self.tried if self.are_all else max(self.tried, NEIGHBOURS)
 
 
@@ -119,6 +119,8 @@ class Search:
             middle = (first + last) // 2
             halves = [(first, middle), (middle, last)]
             bad = [half for half in halves if self._failure(*half) is not None]
+            # A stack: the first half is looked at first, so that the earliest bad message is found
+            # first.
             failing += reversed(bad)
             if not bad:
                 self._refuse_together(first, last)

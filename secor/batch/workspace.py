@@ -23,7 +23,7 @@ class Workspace:
 
     Directories of processes that ended without cleaning up are deleted when one opens.
     At most ``open_files`` descriptors are open; the longest unused is closed first and
-    opened again when it is written.  ``shared`` is for small files, of which there are many: ext4
+    opened again when it is written.  ``shared`` is for small files, as there are many: ext4
     makes a file several times slower after many were deleted.
     """
 
@@ -123,6 +123,8 @@ class Workspace:
     def _make_directory(self) -> None:
         if not (self.directory / ".lock").exists():
             self.directory.mkdir(parents=True, exist_ok=True)
+            # The new lock before the old one is let go: without any, another process that starts
+            # would take the directory for abandoned.
             former, self._lock = self._lock, self._take_lock()
             os.close(former)
 
@@ -137,6 +139,7 @@ class Workspace:
             os.close(descriptor)
         self._open.clear()
         self.shared.close()
+        # The lock goes last: a process that starts meanwhile leaves a locked directory alone.
         _delete(self.directory)
         os.close(self._lock)
 

@@ -50,7 +50,7 @@ command.add_command(erase_command)
 
 @dataclass(slots=True)
 class _Compacted:
-    """What became of one topic; with ``--dry-run`` it has a plan alone."""
+    """The result for one topic; with ``--dry-run`` it has a plan alone."""
 
     topic: str
     plan: Plan | None = None
@@ -58,14 +58,14 @@ class _Compacted:
 
     @property
     def ranges(self) -> list[Range]:
-        """What was, or would be, joined."""
+        """The ranges that were, or would be, joined."""
         if self.plan is not None:
             return list(self.plan.ranges)
         return [part for outcome in self.outcomes for part in outcome.done]
 
     @property
     def failed(self) -> list[tuple[Range, str]]:
-        """What stays as it is, and why."""
+        """The ranges that stay as they are, and why."""
         return [
             (failed.range, failed.why) for outcome in self.outcomes for failed in outcome.failed
         ]
@@ -148,7 +148,7 @@ def compact_command(
                 result = _Compacted(name, outcomes=rewriter.run())
             results.append(result)
             if not as_json:
-                _tell(result, dry_run=dry_run)
+                _print(result, dry_run=dry_run)
     if as_json:
         shown = {"dry_run": dry_run, "topics": [_as_json(result) for result in results]}
         click.echo(json.dumps(shown, indent=2))
@@ -185,7 +185,7 @@ def _topics(config: Config, store: ObjectStore, topic: str | None) -> list[str]:
     return [topic]
 
 
-def _tell(result: _Compacted, *, dry_run: bool) -> None:
+def _print(result: _Compacted, *, dry_run: bool) -> None:
     ranges = result.ranges
     old = sum(len(part.inputs) for part in ranges)
     new = sum(len(part.objects) for part in ranges)

@@ -83,7 +83,7 @@ def run_command(
     local_directory: Path | None,
     metrics_file: Path | None,
 ) -> None:
-    """Parse the plan's messages on Spark, into hidden objects beside the old ones.
+    """Parse the plan's messages on Spark, into hidden objects next to the old ones.
 
     Readers do not see these objects.  After a crash, run it again: finished batches stay.
     """
@@ -144,7 +144,7 @@ def verify_command(
 
 
 def _published(partition: Path, plan: BackfillPlan, directory: Path | None) -> bool:
-    """Tell whether nothing is left to do.  Raises ``ConfigurationError`` in a rollback."""
+    """Return whether nothing is left to do.  Raises ``ConfigurationError`` in a rollback."""
     from secor.wiring.backfill import open_publisher
 
     with open_publisher(load(partition, os.environ), plan, directory, 1) as publisher:

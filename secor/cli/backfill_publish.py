@@ -23,8 +23,8 @@ from secor.service.monitoring.last_run import LastRun
 def progress(what: str, offsets: int | None = None) -> Iterator[Callable[[int, int], None] | None]:
     """Show total, rate and time left on standard error, when a person watches.
 
-    What is given is told how many parts of how many are done.  With ``offsets``, that they hold
-    together, it is shown in these: parts are of about one size.
+    Call the function with the parts done and the parts in all.  With ``offsets``, the number
+    in all parts together, progress is shown in these: parts are of about one size.
     """
     if not sys.stderr.isatty():
         yield None

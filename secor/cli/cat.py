@@ -31,7 +31,7 @@ BEYOND_ALL = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Which messages are printed, and how."""
+    """A selection of messages to print, and the way to print them."""
 
     offsets: OffsetRange
     limit: int | None

@@ -53,7 +53,7 @@ def check(config: Path, without_files: bool, online: bool) -> int:
 
     Exit code 0 when CONFIG is valid (with or without warnings), 2 when it is not.
     """
-    from secor.wiring.check_references import require_materials
+    from secor.wiring.check_references import require_referenced_files
 
     if is_restore(config):
         load_job(config)
@@ -68,7 +68,7 @@ def check(config: Path, without_files: bool, online: bool) -> int:
         click.echo(f"warning: {warning}", err=True)
     if not without_files:
         try:
-            require_materials(loaded)
+            require_referenced_files(loaded)
         except ConfigurationError as error:
             hint = "is the service on another one? --without-files looks at the rest only"
             raise ConfigurationError(f"{config}: {error}\n{hint}") from error

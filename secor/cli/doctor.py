@@ -1,4 +1,4 @@
-"""``secor doctor``: what would stand in the way of the service, before it does."""
+"""``secor doctor``: what would prevent the service from working, before it does."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ AGAIN = 0.5
 
 
 class BrokerQueries(Protocol):
-    """What is asked of the brokers."""
+    """The doctor's view of the brokers."""
 
     def topics(self, pattern: str | None = None, exclude: str | None = None) -> list[str]:
         """Return the names of the topics that the patterns let through."""
@@ -92,7 +92,7 @@ def of_servers(config: Config) -> Iterator[CheckResult]:
             reached.append(reader)
             topic_partitions.extend(topics(config, reader))
             try_reading(reader, topic_partitions)
-            letters(config, reader, topic_partitions)
+            dead_letters(config, reader, topic_partitions)
             names = {topic_partition.topic for topic_partition in topic_partitions}
             return f"topics: {len(names)}, partitions: {len(topic_partitions)}"
 
@@ -147,7 +147,7 @@ def topics(config: Config, reader: BrokerQueries) -> list[TopicPartition]:
 
 
 def try_reading(reader: BrokerQueries, partitions: Sequence[TopicPartition]) -> None:
-    """Look at each log, and read each topic: who may describe one may not yet read it."""
+    """Look at each log, and read each topic: the right to describe one is not that to read it."""
     tried: set[str] = set()
     for topic_partition in partitions:
         log = reader.log_range(topic_partition)
@@ -156,7 +156,9 @@ def try_reading(reader: BrokerQueries, partitions: Sequence[TopicPartition]) -> 
             next(iter(reader.read(topic_partition, log.start, log.start + 1)), None)
 
 
-def letters(config: Config, reader: BrokerQueries, partitions: Sequence[TopicPartition]) -> None:
+def dead_letters(
+    config: Config, reader: BrokerQueries, partitions: Sequence[TopicPartition]
+) -> None:
     """See that the topics that get copies of what is in quarantine exist."""
     names = {
         config.for_topic(topic_partition.topic).parser.dead_letter_topic
@@ -170,11 +172,11 @@ def letters(config: Config, reader: BrokerQueries, partitions: Sequence[TopicPar
         )
 
 
-def materials(config: Config) -> str:
+def referenced_files(config: Config) -> str:
     """See that schema files, descriptor sets, generated classes and plug-ins can be used."""
-    from secor.wiring.check_references import unusable_materials
+    from secor.wiring.check_references import unusable_references
 
-    faults = unusable_materials(config)
+    faults = unusable_references(config)
     if faults:
         raise ConfigurationError("; ".join(f"{key}: {why}" for key, why in faults.items()))
     rules = f" and of {how_many(len(config.topics), 'rule')} for topics" if config.topics else ""
@@ -268,7 +270,7 @@ def findings(config: Config, now: Callable[[], float]) -> Iterator[CheckResult]:
     yield examine("disk", lambda: disk(config))
     yield examine("open files", lambda: open_files(config))
     if config.group.kind != "backup":
-        yield examine("parser", lambda: materials(config))
+        yield examine("parser", lambda: referenced_files(config))
     yield examine("port", lambda: metrics_port(config))
     yield from of_servers(config)
     yield from of_store(config, now)

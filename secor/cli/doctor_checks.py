@@ -25,14 +25,14 @@ from secor.core.errors import (
 )
 
 SCRATCH = "_secor-doctor"
-"""Stands for a topic where the doctor tries what the service does."""
+"""A name in place of a topic, where the doctor tries what the service does."""
 
 CONTENT = b"secor doctor was here\n"
-BESIDES = 128
-"""Open files beside local ones: connections, logs, libraries."""
+OTHER_FILES = 128
+"""Open files besides local ones: connections, logs, libraries."""
 
 ASK = 3.0
-"""Seconds to wait for whoever listens on our port."""
+"""Seconds to wait for the server that listens on our port."""
 
 LIBRARIES = ("kafka-python", "pyarrow", "boto3", "kazoo", "crc32c")
 
@@ -61,7 +61,7 @@ def examine(check: str, look: Callable[[], str]) -> CheckResult:
 
 
 def versions() -> str:
-    """See that the libraries are there, and those whose insides are used exactly as asked.
+    """See that the libraries are there, and the exact versions of those used by their internals.
 
     Says also whether record batches are decoded by the compiled extension.
     """
@@ -94,28 +94,28 @@ _PIN = re.compile(r"([A-Za-z0-9-]+)==([^;, ]+)")
 def disk(config: Config) -> str:
     """See that local files can be made and that limits.local_bytes fit."""
     directory = config.local.directory / config.group.name
-    standing = _standing(directory)
+    existing = _nearest_existing(directory)
     try:
-        with tempfile.TemporaryFile(dir=standing) as file:
+        with tempfile.TemporaryFile(dir=existing) as file:
             file.write(CONTENT)
-        free = shutil.disk_usage(standing).free
+        free = shutil.disk_usage(existing).free
         # What a running process holds there counts among its limit.
         used = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
     except OSError as error:
         raise ConfigurationError(
-            f"{standing} cannot be used: {error.strerror}; correct local.directory, or let the "
+            f"{existing} cannot be used: {error.strerror}; correct local.directory, or let the "
             "service's user write there"
         ) from error
     limit = config.limits.local_bytes
     if free + used < limit:
         raise ConfigurationError(
-            f"{standing} has {human_size(free)} free, limits.local_bytes is {human_size(limit)}: "
+            f"{existing} has {human_size(free)} free, limits.local_bytes is {human_size(limit)}: "
             "make room, or lower the limit"
         )
-    return f"{standing} is writable, {human_size(free)} free, {human_size(limit)} needed"
+    return f"{existing} is writable, {human_size(free)} free, {human_size(limit)} needed"
 
 
-def _standing(directory: Path) -> Path:
+def _nearest_existing(directory: Path) -> Path:
     """Return the directory, or the nearest above it: the service makes the rest."""
     for path in (directory, *directory.parents):
         try:
@@ -129,7 +129,7 @@ def _standing(directory: Path) -> Path:
 def open_files(config: Config) -> str:
     """See that the process may open as many files as limits.open_files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = config.limits.open_files + BESIDES
+    needed = config.limits.open_files + OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
         raise ConfigurationError(
             f"this shell may open {soft} files, limits.open_files and connections need {needed}: "
@@ -160,7 +160,7 @@ def metrics_port(config: Config) -> str:
 
 
 def _is_secor(config: Config) -> bool:
-    """Ask who listens; a server without our name is somebody else's."""
+    """Ask the server that listens; a server without our name is somebody else's."""
     address, port = config.metrics.address, config.metrics.port
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)  # noqa: S104
     if config.metrics.tls_certfile is None:

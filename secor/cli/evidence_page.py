@@ -31,7 +31,7 @@ h2 { break-after: avoid; }
 
 
 def page(evidence: Evidence, data: bytes, signature: bytes | None) -> str:
-    """Return the page of evidence whose file has the bytes ``data``."""
+    """Return the page of evidence; ``data`` are the bytes of its file."""
     making = evidence.making
     where = ", ".join(_places(evidence))
     compared = "the topics in Kafka" if making.log_read else "no topic: the objects alone"

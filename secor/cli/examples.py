@@ -25,7 +25,7 @@ def examples() -> dict[str, Traversable]:
 
 def _folder(name: str) -> Traversable:
     package = resources.files("secor") / "examples" / name
-    # In a checkout they are beside the package.
+    # In a checkout they are next to the package.
     return package if package.is_dir() else Path(__file__).parents[2] / name
 
 

@@ -45,7 +45,7 @@ def command(
     """Mark the complete hours or days of TOPIC with an object _SUCCESS.
 
     An hour or day is complete when every Kafka partition has passed its end by finalize.delay; a
-    partition whose messages are all stored has passed everything up to now.  finalize.command and
+    partition with all messages stored has passed everything up to now.  finalize.command and
     finalize.glue run before the mark.  Without TOPIC, mark all topics of CONFIG.  Objects that came
     after the mark are reported.  Exit code 5 when a command or Glue failed.
     """
@@ -68,7 +68,7 @@ def command(
             for outcome in _finalized(settings, name, store, ledger, reader, dry_run=dry_run):
                 outcomes.append(outcome)
                 if not as_json:
-                    _tell(outcome, dry_run=dry_run)
+                    _print_outcome(outcome, dry_run=dry_run)
     if as_json:
         shown = {"dry_run": dry_run, "topics": [_as_json(result) for result in outcomes]}
         click.echo(json.dumps(shown, indent=2))
@@ -91,13 +91,13 @@ def _counts(outcomes: list[FinalizedTopic]) -> dict[str, int]:
 
 
 def _topics(config: Config, reader: KafkaReader, topic: str | None) -> list[str]:
-    from secor.wiring.finalize_actions import tells_times
+    from secor.wiring.finalize_actions import has_message_times
 
     if topic is not None:
         return [topic]
     kafka = config.kafka
     names = kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
-    timed = [name for name in names if tells_times(config, name)]
+    timed = [name for name in names if has_message_times(config, name)]
     absent = [name for name in timed if not reader.partitions(name)]
     for name in absent:  # one that is not made yet keeps no other waiting
         click.echo(f"warning: the broker has no topic {name!r}", err=True)
@@ -140,7 +140,7 @@ def _finalized(
 def _progress(
     topic: str, parser: Parser, periods: Periods, ledger: OffsetLedger, reader: KafkaReader
 ) -> list[StoredTime]:
-    """Tell of each partition of a topic how far it has come."""
+    """Return how far each partition of a topic has come."""
     topic_id, now = reader.topic_id(topic), SystemClock().now
     return [
         progress_of(
@@ -156,11 +156,11 @@ def _progress(
     ]
 
 
-def _tell(outcome: FinalizedTopic, *, dry_run: bool) -> None:
+def _print_outcome(outcome: FinalizedTopic, *, dry_run: bool) -> None:
     what = "would be marked" if dry_run else "marked"
-    for standing in outcome.marked:
-        objects = how_many(len(standing.objects), "object")
-        click.echo(f"{outcome.root}/{standing.period.path}: {what} ({objects})")
+    for period_objects in outcome.marked:
+        objects = how_many(len(period_objects.objects), "object")
+        click.echo(f"{outcome.root}/{period_objects.period.path}: {what} ({objects})")
     for path, why in outcome.failed:
         click.echo(f"{outcome.root}/{path}: not marked: {why}", err=True)
     if outcome.waiting and outcome.slowest_partition is not None:
@@ -197,8 +197,8 @@ def _as_json(outcome: FinalizedTopic) -> dict[str, object]:
     return {
         "topic": outcome.topic,
         "root": outcome.root,
-        "marked": [standing.period.path for standing in outcome.marked],
-        "waiting": [standing.period.path for standing in outcome.waiting],
+        "marked": [period_objects.period.path for period_objects in outcome.marked],
+        "waiting": [period_objects.period.path for period_objects in outcome.waiting],
         "failed": [{"partition": path, "why": why} for path, why in outcome.failed],
         "late": [{"partition": late.path, "objects": list(late.keys)} for late in outcome.late],
         "strange": outcome.strange,

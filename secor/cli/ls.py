@@ -71,7 +71,7 @@ def command(
 def _beginnings(
     topic: str, objects: Sequence[ArchivedObject], beginnings: Beginnings
 ) -> Iterator[str]:
-    """Give a line for each partition whose first offsets have expired."""
+    """Give a line for each partition with expired first offsets."""
     logs = {(stored.name.partition, stored.name.generation) for stored in objects}
     agreed: dict[int, int] = {}
     for partition, generation in logs:
@@ -150,7 +150,7 @@ def _objects(topic: str, listed: Sequence[ArchivedObject], *, long: bool, as_jso
     for line in table(rows, left=frozenset({len(rows[0]) - 1})):
         click.echo(line)
     untold = sum(archived.info is None for archived in listed)
-    but = f" (and those in {untold:,} that do not tell)" if untold else ""
+    but = f" (and those in {untold:,} without a number)" if untold else ""
     in_all = f"{how_many(len(listed), 'object')}, {how_many(records, 'message')}"
     click.echo(f"{in_all}{but}, {human_size(size)}")
 

@@ -191,14 +191,14 @@ def _run(arguments: Sequence[str] | None) -> int:
             error.show()
             return error.exit_code
         if isinstance(error, SecorError):
-            click.echo(_told(error), err=True)
+            click.echo(_error_text(error), err=True)
             return exit_of(error)
         raise
     return result if isinstance(result, int) else Exit.OK
 
 
 def _jvm_interrupted() -> bool:
-    """Tell whether Ctrl-C has ended Spark's JVM, of which all that follows is a consequence."""
+    """Return whether Ctrl-C has ended Spark's JVM: all that follows is a consequence."""
     jvm = sys.modules.get("secor.spark.jvm")  # most commands have none
     return jvm is not None and jvm.interrupted()
 
@@ -210,7 +210,7 @@ def _interrupted() -> int:
     return Exit.INTERRUPTED
 
 
-def _told(error: SecorError) -> str:
+def _error_text(error: SecorError) -> str:
     lines = f"secor: {error}".splitlines()
     # The journal reads the level of a line from its beginning: sd-daemon(3).
     level = "<3>" if is_journal(sys.stderr, os.environ) else ""

@@ -18,7 +18,7 @@ _NAMED = 10
 
 
 def refuse_tables(config: Config, where: object) -> None:
-    """Raise ``ConfigurationError`` for a group whose objects are the files of tables."""
+    """Raise ``ConfigurationError`` for a table group: its objects are files of tables."""
     if config.group.kind == "table":
         raise ConfigurationError(
             f"{where}: the messages of a table group are rows of its tables: use 'secor tables ls',"

@@ -22,7 +22,7 @@ ROWS, LEFT_OUT, QUARANTINED = "become rows", "left out", "in quarantine"
 
 
 MOST_ORDERS = 4
-"""Partitions that are tried as the first one, beside the one that is."""
+"""Partitions that are tried as the first one, besides the one that is."""
 
 OtherTypes = dict[str, dict[str, list[str]]]
 """By column and type, the partitions that give it if they are read first."""

@@ -43,14 +43,14 @@ PEEK = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """Where one topic partition stands.
+    """The progress of one topic partition.
 
     ``lag`` in offsets: without an entry the whole log, or nothing where reading would begin at
     its end; None where only a lost or unreadable entry could say.  ``age`` in seconds, of the
     first message with a timestamp that is not committed, None where there is none.  ``intent`` is
     ``[start, end)`` of an open one.  ``fault`` says what is wrong and what to do, ``stopped``
     names the reason why it goes no further, as the metric ``secor_partition_stopped`` does.
-    ``overdue`` tells that its age is more than ``OVERDUE`` times ``policy.max_age``, though
+    ``overdue`` says that its age is more than ``OVERDUE`` times ``policy.max_age``, though
     nothing that can be seen stops it.
     ``log_end`` is the last stable offset.  ``withheld`` are the offsets behind it, which wait for
     the end of ``transaction``.
@@ -85,7 +85,7 @@ def command(config: Path, topic: str | None, watch: bool, as_json: bool) -> int:
     5 when ledger, brokers or objects show that a partition is stopped.  Only a daemon knows of
     other stops (too many messages for quarantine, a failed plug-in, an object of another writer
     under our name).  Look for these on its status page, in its log or in secor_partition_stopped.
-    The last line names the suspects: partitions whose age is more than three times policy.max_age.
+    The last line names the suspects: partitions older than three times policy.max_age.
     Exit code 5 also when no topic matches: then nothing is stored.
     """
     from secor.wiring.clients import open_ledger_for_operator, open_reader
@@ -214,7 +214,7 @@ def _timestamp(
                 timestamps = records.column("timestamp").drop_null()
                 return int(timestamps[0].as_py()) if len(timestamps) else None
     except RestartPartition:
-        return None  # retention was quicker than we: the lag is told all the same
+        return None  # retention was quicker than we: the lag is shown all the same
     return None
 
 
@@ -240,7 +240,7 @@ def _show(
 
 
 def _together(lags: Sequence[int | None]) -> int | None:
-    """Return the sum; None where a partition has none to tell, or where there is no partition:
+    """Return the sum; None where a partition has no lag, or where there is no partition:
     nobody is to take that for 0.
     """
     known = [lag for lag in lags if lag is not None]

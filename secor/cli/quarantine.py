@@ -22,10 +22,10 @@ from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, quarantined_topics, require_stored
 from secor.cli.quarantine_report import (
     object_as_json,
+    print_growth,
+    print_replayed,
     show_objects,
     summarize,
-    tell_growth,
-    tell_replayed,
 )
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
@@ -115,7 +115,7 @@ def replay(
     if settings.group.kind == "table" and take_over:
         raise ConfigurationError(
             f"{config}: rows of tables are never taken back: take --take-over away; a replay that"
-            " was begun is finished as it was begun"
+            " was started is finished in the same way"
         )
     with (
         _store(settings) as store,
@@ -129,7 +129,7 @@ def replay(
             for archived in quarantined(archive_of(settings, name, store), name):
                 done.append(replay_object(archived))
                 if not as_json and (verbose or done[-1].skipped not in (None, ALL_STILL_BAD)):
-                    tell_replayed(done[-1], dry_run=dry_run)
+                    print_replayed(done[-1], dry_run=dry_run)
     into_tables = settings.group.kind == "table"
     summarize(done, into_tables=into_tables, dry_run=dry_run, as_json=as_json)
     return Exit.DIFFERENT if any(replayed.bad or replayed.skipped for replayed in done) else Exit.OK
@@ -159,7 +159,7 @@ def _replays(
         from secor.wiring.plans import replaying_plans
 
         archive = archive_of(config, topic, store)
-        grew = partial(tell_growth, topic, dry_run=dry_run)
+        grew = partial(print_growth, topic, dry_run=dry_run)
         plans = replaying_plans(config, topic, store, grew, dry_run=dry_run)
         replay = Replay(archive, plans, ledger, workspace, SystemClock())
         return partial(replay.replay, dry_run=dry_run, take_over=take_over)

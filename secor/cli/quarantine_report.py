@@ -83,7 +83,7 @@ def reason_kinds(reasons: Counter[str]) -> list[tuple[int, str]]:
     return sorted(kinds, key=lambda count_and_kind: -count_and_kind[0])
 
 
-def tell_growth(
+def print_growth(
     topic: str, version: int, fields: list[str], outvoted: list[str], *, dry_run: bool
 ) -> None:
     """Say which fields a replay adds to a topic, and which values do not fit."""
@@ -93,7 +93,7 @@ def tell_growth(
         click.echo(f"{topic}: does not fit: {values}", err=True)
 
 
-def tell_replayed(replayed: Replayed, *, dry_run: bool) -> None:
+def print_replayed(replayed: Replayed, *, dry_run: bool) -> None:
     """Say what became of the messages of one object."""
     if replayed.gone:
         click.echo(f"{replayed.archived.key}: is gone: another replay was faster")

@@ -57,7 +57,7 @@ them, and `secor config example --full config/backup.toml` a file with every key
 
 - Environment variables override the file: `SECOR_STORE__S3__BUCKET` sets `store.s3.bucket`. Put
   passwords there.
-- In texts of the file `${NAME}` and `${NAME:-default}` also stand for variables; `$${NAME}` is the
+- In texts of the file `${NAME}` and `${NAME:-default}` are variables, too; `$${NAME}` is the
   text `${NAME}` itself.
 - `secor config check FILE` reports all faults at once, `secor config show FILE` prints every value
   and where it came from.

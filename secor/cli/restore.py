@@ -100,19 +100,19 @@ def write_messages(job: Job, telemetry: RestoreTelemetry) -> Ended:
 
 
 def _summarize(job: str, ended: Ended, telemetry: RestoreTelemetry, config: Path) -> Exit:
-    from secor.restore.control import Wish
+    from secor.restore.control import RequestedState
 
     structlog.get_logger("secor.restore").info(
         "ended",
         job=job,
-        state=ended.wish.value,
+        state=ended.requested.value,
         messages=telemetry.messages,
         transactions=telemetry.transactions,
         failed=len(ended.failed),
     )
     for assigned_source in ended.failed:
         click.echo(f"{assigned_source.source}: {assigned_source.error}", err=True)
-    stopped = ended.wish is Wish.STOPPED
+    stopped = ended.requested is RequestedState.STOPPED
     where = f"in {how_many(telemetry.transactions, 'transaction')}"
     click.echo(
         f"{how_many(telemetry.messages, 'message')} written"

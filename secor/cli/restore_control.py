@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def _begun(config: Path) -> Iterator[tuple[Job, JobControl, int]]:
+def _started_job(config: Path) -> Iterator[tuple[Job, JobControl, int]]:
     from secor.wiring.restore import open_job
-    from secor.wiring.restore_admin import not_begun
+    from secor.wiring.restore_admin import not_started
 
     with open_job(load_job(config)) as job:
         count = job.offsets_partitions()
         if not count:
-            raise ConfigurationError(not_begun(job))
+            raise ConfigurationError(not_started(job))
         yield job, job.control(count), count
 
 
@@ -40,10 +40,10 @@ def _begun(config: Path) -> Iterator[tuple[Job, JobControl, int]]:
 @configuration
 def pause(config: Path) -> None:
     """Let every daemon commit what is open and wait, without ending."""
-    from secor.restore.control import Wish
+    from secor.restore.control import RequestedState
 
-    with _begun(config) as (job, control, _):
-        control.wish(Wish.PAUSED)
+    with _started_job(config) as (job, control, _):
+        control.request(RequestedState.PAUSED)
         click.echo(f"{job.name} is paused; daemons wait within some seconds")
 
 
@@ -56,10 +56,10 @@ def pause(config: Path) -> None:
 )
 def resume(config: Path, *, moved: bool) -> None:
     """Let a paused or stopped job go on; start the daemons again that a stop has ended."""
-    from secor.restore.control import Wish
+    from secor.restore.control import RequestedState
 
-    with _begun(config) as (job, control, _):
-        control.wish(Wish.RUNNING, job.spec.archive if moved else None)
+    with _started_job(config) as (job, control, _):
+        control.request(RequestedState.RUNNING, job.spec.archive if moved else None)
         reads = f", and reads {job.spec.archive}" if moved else ""
         click.echo(f"{job.name} may run{reads}")
 
@@ -68,11 +68,11 @@ def resume(config: Path, *, moved: bool) -> None:
 @configuration
 def stop(config: Path) -> None:
     """End every daemon of the job, and fence daemons that miss the command."""
-    from secor.restore.control import Wish
+    from secor.restore.control import RequestedState
     from secor.wiring.restore_admin import fence_all
 
-    with _begun(config) as (job, control, _):
-        control.wish(Wish.STOPPED)
+    with _started_job(config) as (job, control, _):
+        control.request(RequestedState.STOPPED)
         fenced = fence_all(job)
         what = f"{how_many(fenced, 'transactional id')} fenced"
         if not job.transactional:
@@ -89,7 +89,7 @@ def fence(config: Path) -> None:
     """
     from secor.wiring.restore_admin import fence_all
 
-    with _begun(config) as (job, _, _count):
+    with _started_job(config) as (job, _, _count):
         if not job.transactional:
             raise ConfigurationError(
                 'nobody can be fenced with writing.exactly_once = "disabled": stop the job, and'
@@ -110,7 +110,7 @@ def show(config: Path, as_json: bool) -> None:
     """Show the committed offset of each source partition, and the spec that wrote it."""
     from secor.wiring.restore_offsets import read_all_offsets
 
-    with _begun(config) as (job, _, count):
+    with _started_job(config) as (job, _, count):
         offsets = read_all_offsets(job, count)
     known = sorted(offsets.offsets.items())
     if as_json:
@@ -142,7 +142,7 @@ def set_offset(config: Path, topic: str, partition: int, offset: int, *, beyond:
     """
     from secor.wiring.restore_admin import change_offsets, check_offset
 
-    with _begun(config) as (job, control, count):
+    with _started_job(config) as (job, control, count):
         chosen = [
             archived_source
             for archived_source in job.sources()
@@ -162,7 +162,7 @@ def reset(config: Path) -> int:
     """Forget all offsets and the spec: the job begins anew, and writes everything again."""
     from secor.wiring.restore_admin import reset_offsets
 
-    with _begun(config) as (job, control, count):
+    with _started_job(config) as (job, control, count):
         forgotten = reset_offsets(job, control, count)
         click.echo(f"{how_many(forgotten, 'offset')} forgotten")
     return Exit.OK

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     "--from",
     "origin",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Where the groups have committed: the configuration of a group (.toml), whose [kafka]"
-    " section names the cluster, or a file of saved offsets.  Default: what the backup has kept in"
+    help="Where the groups have committed: the configuration of a group (.toml), its [kafka]"
+    " section naming the cluster, or a file of saved offsets.  Default: what the backup has kept in"
     " the archive, or, without that, the target itself.",
 )
 @click.option(
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--cluster",
     metavar="ID",
-    help="The cluster of which they were kept.  Default: the newest that is not the target.",
+    help="The cluster that they were kept from.  Default: the newest that is not the target.",
 )
 @click.option(
     "--save",

@@ -1,4 +1,4 @@
-"""``secor restore plan``: what a job would write, and what stands in its way."""
+"""``secor restore plan``: what a job would write, and what prevents it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """What a job selects of what is archived; with ``at_most``, rows decide about the rest."""
+    """A job's selection of what is archived; with ``at_most``, rows decide about the rest."""
 
     ranges: Ranges
     at_most: bool
@@ -70,7 +70,7 @@ def _offsets(ranges: list[OffsetRange]) -> int:
 @configuration
 @as_json
 def plan(config: Path, as_json: bool) -> int:
-    """Show what the job would write, and what stands in its way; write nothing.
+    """Show what the job would write, and what prevents it; write nothing.
 
     Exit code 5 when the job must not begin.
     """

@@ -31,12 +31,12 @@ def command(config: Path) -> None:
     keep_pandas_out()
     # These import Arrow, which chooses its allocator then.
     from secor.config.load import load
-    from secor.wiring.check_references import require_materials
+    from secor.wiring.check_references import require_referenced_files
     from secor.wiring.service import build
 
     settings = load(config, os.environ)
     # Now, and not in the night when the first partition of some topic comes.
-    require_materials(settings)
+    require_referenced_files(settings)
     journal = None
     if settings.logs.format == "auto" and is_journal(sys.stderr, os.environ):
         journal = JournaldConnection()

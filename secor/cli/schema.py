@@ -180,7 +180,7 @@ def _about_keys(key: KeyDecoding) -> str:
 class Sample:
     """The latest messages of a topic, parsed; ``good`` and ``bad`` are counted on the way.
 
-    ``withheld`` counts offsets behind open transactions, of which nothing is looked at.
+    ``withheld`` counts offsets behind open transactions, which nothing looks at.
     """
 
     def __init__(self, reader: KafkaReader, parser: Parser, topic: str, limit: int) -> None:
@@ -208,7 +208,7 @@ class Sample:
             for chunk in self._reader.read(partition, start, log_range.end):
                 yield from self._parsed(chunk.since(start))
         except RestartPartition:
-            # Retention was quicker than we: the others tell enough.
+            # Retention was quicker than we: the others suffice.
             click.echo(f"{partition}: its messages went away meanwhile", err=True)
 
     def _parsed(self, chunk: Chunk) -> Iterator[pa.StructArray]:

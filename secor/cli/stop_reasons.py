@@ -27,7 +27,7 @@ CLOCK = SystemClock()
 
 
 class TopicIds(Protocol):
-    """What is asked of the brokers."""
+    """A view of the brokers: ids of topics."""
 
     def topic_id(self, topic: str) -> str | None:
         """Return a topic's id; None where brokers have none."""
@@ -37,7 +37,7 @@ class TopicIds(Protocol):
 
 
 class LogRanges(Protocol):
-    """What else is asked of them."""
+    """A view of the brokers: ranges of logs."""
 
     def log_range(self, topic_partition: TopicPartition) -> LogRange:
         """Return the offsets that the log has."""

@@ -50,7 +50,7 @@ def of_store(config: Config, now: Callable[[], float]) -> Iterator[CheckResult]:
         stores: list[ObjectStore] = []
 
         def reach() -> str:
-            stores.append(opened.enter_context(open_store(impatient(config))))
+            stores.append(opened.enter_context(open_store(with_short_timeouts(config))))
             return f"{config.store.kind} {config.store.place} is there"
 
         yield examine("store", reach)
@@ -60,27 +60,29 @@ def of_store(config: Config, now: Callable[[], float]) -> Iterator[CheckResult]:
                 yield from rights(store, root)
 
 
-def impatient(config: Config) -> Config:
-    """Return the configuration, but that a store which does not answer is told soon."""
+def with_short_timeouts(config: Config) -> Config:
+    """Return the configuration with short timeouts: a store that is down is reported soon."""
     store = config.store
     s3, gcs, azure = store.s3, store.gcs, store.azure
-    hasty = {
-        "s3": s3.model_copy(update={**_hasty(s3), "read_timeout": min(s3.read_timeout, PATIENCE)}),
-        "gcs": gcs.model_copy(update=_hasty(gcs)),
-        "azure": azure.model_copy(update=_hasty(azure)),
+    shortened = {
+        "s3": s3.model_copy(
+            update={**_short_timeouts(s3), "read_timeout": min(s3.read_timeout, PATIENCE)}
+        ),
+        "gcs": gcs.model_copy(update=_short_timeouts(gcs)),
+        "azure": azure.model_copy(update=_short_timeouts(azure)),
     }
-    store = store.model_copy(update=hasty)
+    store = store.model_copy(update=shortened)
     return config.model_copy(update={"store": store})
 
 
-def _hasty(section: S3 | Cloud) -> dict[str, float]:
-    hasty = {
+def _short_timeouts(section: S3 | Cloud) -> dict[str, float]:
+    shortened = {
         "max_attempts": min(section.max_attempts, 2),
         "connect_timeout": min(section.connect_timeout, PATIENCE),
     }
     if isinstance(section, Cloud):
-        hasty["request_timeout"] = min(section.request_timeout, PATIENCE)
-    return hasty
+        shortened["request_timeout"] = min(section.request_timeout, PATIENCE)
+    return shortened
 
 
 def scratch_roots(config: Config) -> list[str]:
@@ -146,7 +148,7 @@ def _put_again(store: ObjectStore, key: str) -> str:
     if not put_bytes(store, key, CONTENT):
         return "an object that exists is not overwritten"
     raise ConfigurationError(
-        "the store overwrote an object though it was told not to: use a store that knows "
+        "the store overwrote an object though the request forbade it: use a store that knows "
         "conditional puts; for S3 without If-None-Match, set store.s3.conditional_puts = false"
     )
 

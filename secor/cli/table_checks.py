@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from secor.cli.doctor_checks import SCRATCH, CheckResult, examine
-from secor.cli.store_checks import impatient, rights
+from secor.cli.store_checks import rights, with_short_timeouts
 from secor.config.model import Config
 from secor.config.route_checks import shared_by_topics
 from secor.config.tables import why_no_growth
@@ -62,13 +62,13 @@ def of_tables(config: Config) -> Iterator[CheckResult]:
             left = how_many(len(named) - MOST_TABLES, "other table")
             yield CheckResult("table", True, f"{left}: not looked at")
         if roots:
-            with open_store(impatient(config)) as own:
+            with open_store(with_short_timeouts(config)) as own:
                 store = store_of_tables(config, own)
                 yield from _rights(store, dict.fromkeys(roots))
 
 
 def _rights(store: ObjectStore, roots: Iterable[str]) -> Iterator[CheckResult]:
-    """Try what is done with the files of tables; a bucket where nothing can be put is told once."""
+    """Try what is done with tables' files; report a bucket that refuses all puts once."""
     closed: set[str] = set()
     for root in roots:
         scheme, _, path = root.partition(SCHEME)
@@ -104,7 +104,7 @@ def _stopped(config: Config) -> str:
 
 
 def _of_control(config: Config) -> Iterator[CheckResult]:
-    """Check the rights on the control topic, and on the group that elects who coordinates."""
+    """Check the rights on the control topic, and on the group that elects the coordinator."""
     from secor.wiring.table_coordination import check_control_topic, check_election, members_of
 
     topic = config.commit.topic_of(config.group.name)

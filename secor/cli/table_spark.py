@@ -46,7 +46,7 @@ def start_table_spark(
             {},
             bundle=SPARK_HUDI,
             log=log_of(config),
-            progress=_tell,
+            progress=_print,
             needs="org.apache.hudi.DefaultSource",
             timeout=config.spark.timeout,
         )
@@ -57,7 +57,7 @@ def start_table_spark(
         catalog.environment,
         bundle=SPARK_ICEBERG,
         log=log_of(config),
-        progress=_tell,
+        progress=_print,
         needs="org.apache.iceberg.spark.SparkCatalog",
         timeout=config.spark.timeout,
     )
@@ -76,7 +76,7 @@ def table_session(
         spark.stop()
 
 
-def _tell(line: str) -> None:
+def _print(line: str) -> None:
     click.echo(line, err=True)
 
 

@@ -95,7 +95,7 @@ def _correct(group: TableGroup, name: str, corrections: Mapping[str, Mapping[str
         table, _ = group.committer.look(name)
         result = group.catalog.correct(table, group.config.commit.branch, corrections)
         if result is None:
-            return attempt > 0  # an attempt whose answer was lost, or somebody else
+            return attempt > 0  # an attempt of ours, its answer lost, or somebody else
         if result.outcome is Outcome.DONE:
             return True
         answer = result.why

@@ -108,9 +108,9 @@ def run(config: Path) -> int:
     """Coordinate the commits of a table group until stopped.
 
     Use it for a group with commit.coordinator = "alone".  Of several processes one leads and the
-    others stand by.  They elect the leader by the control topic, so with commit.control = "none"
-    run only one.  SIGTERM or Ctrl-C ends it after the commit under way.  Exit code 4 when Spark
-    has ended: start it again, as the service does.
+    others wait as standbys.  They elect the leader by the control topic, so with
+    commit.control = "none" run only one.  SIGTERM or Ctrl-C ends it after the commit under way.
+    Exit code 4 when Spark has ended: start it again, as the service does.
     """
     from secor.service import logs
     from secor.service.journal import JournaldConnection, is_journal
@@ -164,7 +164,7 @@ def _coordinate(
     health: Health,
     stopping: StopSignal,
 ) -> bool:
-    """Coordinate or stand by until told to stop; False when Spark has ended by itself.
+    """Coordinate or wait as a standby until stopped; False when Spark has ended by itself.
 
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
     """
@@ -188,7 +188,7 @@ def _coordinate(
                 if engine is not None and engine.ended:
                     return False
         finally:
-            coordinator.stand_down()
+            coordinator.step_down()
     return True
 
 
@@ -196,7 +196,7 @@ def _coordinate(
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--now", is_flag=True, help="Ask no daemon: commit what is already staged.")
 def commit(config: Path, now: bool) -> int:
-    """Run one cycle, beside the coordinator.
+    """Run one cycle, next to the coordinator.
 
     It asks the daemons to upload what they hold and waits for them, as a cycle does; with --now it
     does not ask.  Exit code 5 when a table is stopped or could not be committed.

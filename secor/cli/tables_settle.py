@@ -24,7 +24,7 @@ def accept(config: Path, name: str, dry_run: bool) -> None:
     """Go on with TABLE as it is now, after it was stopped.
 
     Rows that a rollback removed stay away.  Files staged so far for a dropped table of this name
-    are given up.  A topic that was recreated, or is another cluster's, begins beside the existing
+    are given up.  A topic that was recreated, or is another cluster's, begins next to the existing
     rows.
     """
     from secor.wiring.table_group import open_table_group
@@ -34,7 +34,7 @@ def accept(config: Path, name: str, dry_run: bool) -> None:
         staged = group.staged()
         group.require(name, staged)
         settled = group.settling.accept(name, staged, group.request(), dry_run=dry_run)
-    _tell(name, settled, dry_run=dry_run)
+    _print_settled(name, settled, dry_run=dry_run)
 
 
 @click.command(epilog="Example: secor tables replay table.toml logs.clicks --dry-run")
@@ -53,7 +53,7 @@ def replay(config: Path, name: str, dry_run: bool) -> None:
     with merging(settings) as engine, open_table_group(settings, engine) as group:
         group.require(name, group.staged())
         settled = group.settling.replay(name, group.request(), dry_run=dry_run)
-    _tell(name, settled, dry_run=dry_run)
+    _print_settled(name, settled, dry_run=dry_run)
 
 
 @click.command(
@@ -107,7 +107,7 @@ def set_aside(
         click.echo("nothing was changed: this was a dry run")
 
 
-def _tell(name: str, settled: Settled, *, dry_run: bool) -> None:
+def _print_settled(name: str, settled: Settled, *, dry_run: bool) -> None:
     if not settled.changes:
         click.echo(f"{name}: nothing is to be settled")
         return

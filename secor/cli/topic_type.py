@@ -1,4 +1,4 @@
-"""Topics, whose names shells complete, and partitions on the command line."""
+"""Topics and partitions on the command line; shells complete the topics' names."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ from secor.wiring.archives import secret_of
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who shows the progress: what takes offsets passed, objects looked at, and the total.
+    """The display of progress: it takes offsets passed, objects looked at, and the total.
 
     ``expect`` is None where nobody wants the total.  ``hashed`` takes bytes, for evidence.
     """
@@ -108,12 +108,12 @@ def command(
     twice, different, extra or corrupt; else 5, also when nothing could be compared though the logs
     have messages.  With --archive-only, check only names, metadata and contents of the objects.
     For a table group, every message must be once in each table that
-    the routes send it to, or in quarantine.  For tables whose rows are changed by key, Spark
+    the routes send it to, or in quarantine.  For tables that are changed by key, Spark
     compares each row with the last state of its key.  What an Iceberg table records of its files
     (counts, bounds, partition values) is compared with their values; --rows-only leaves this out.
     With --by, an engine reads the tables, and must find the least and greatest values and nulls of
     each file by its filters.
-    With --source, tables whose rows are changed are compared with the database that these come
+    With --source, tables that are changed by key are compared with the database that these come
     from, instead of with the log: each row, column by column.
     With --evidence, the ranges, messages, holes and hashes that were compared are written to a
     file, which 'secor evidence check' compares with the archive later, without Kafka.
@@ -163,7 +163,7 @@ def command(
 
 
 def _require(partitions: tuple[int, ...], report: Report, *, archive_only: bool) -> None:
-    """Raise ``ConfigurationError`` for a partition of which nothing was looked at."""
+    """Raise ``ConfigurationError`` for a partition that was not looked at at all."""
     compared = {partition.topic_partition.partition for partition in report.partitions}
     absent = sorted(set(partitions) - compared)
     if absent:
@@ -261,7 +261,7 @@ def _compared(
 def offsets_to_compare(
     ledger: OffsetLedger, log: Log, topic_partition: TopicPartition, start: int | None
 ) -> int:
-    """Return how many offsets will be passed; 0 where the entry tells nothing."""
+    """Return how many offsets will be passed; 0 where the entry says nothing."""
     try:
         committed = ledger.read(topic_partition).committed
     except LedgerCorrupt:

@@ -50,7 +50,7 @@ class ComparedMetadata:
 
     @property
     def findings(self) -> int:
-        """How many findings there are."""
+        """The number of findings."""
         return len(self.wrong) + len(self.damage)
 
     def lines(self) -> Iterator[str]:

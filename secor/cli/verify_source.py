@@ -1,4 +1,4 @@
-"""``secor verify --source``: tables whose rows are changed, compared with a database."""
+"""``secor verify --source``: tables with changed rows, compared with a database."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ _OPTIONS = (
     click.option(
         "--source",
         metavar="URL",
-        help="Compare tables whose rows are changed with this database, row by row:"
+        help="Compare tables that are changed by key with this database, row by row:"
         " postgresql://user@host/database.  The password comes from PGPASSWORD.",
     ),
     click.option(
@@ -133,19 +133,19 @@ _OPTIONS = (
 
 @dataclass
 class Compared:
-    """What came of it: ``stopped`` says of tables why they are not compared."""
+    """The result of a comparison: ``stopped`` says of tables why they are not compared."""
 
     comparisons: list[SourceComparison] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
 
     @property
     def findings(self) -> int:
-        """How much is wrong."""
+        """The number of findings."""
         return len(self.stopped) + sum(comparison.findings for comparison in self.comparisons)
 
     @property
     def exit_code(self) -> Exit:
-        """How the command ends."""
+        """The exit code of the command."""
         nothing = any(comparison.proves_nothing for comparison in self.comparisons)
         return Exit.DIFFERENT if self.findings or nothing else Exit.OK
 
@@ -208,7 +208,7 @@ def verify_source(
 def _load(
     group: TableGroup, topics: tuple[str, ...], stopped: list[str]
 ) -> dict[str, tuple[Table, GroupRecord]]:
-    """Load the tables whose rows are changed.  Raises ``ConfigurationError`` if there is none."""
+    """Load the tables that are changed by key.  Raises ``ConfigurationError`` if there is none."""
     from secor.wiring.table_changes import appends_to, route_that_changes
 
     known = {key.topic for key in group.topics.partitions()}
@@ -228,7 +228,7 @@ def _load(
             stopped.append(str(error))
     if not loaded and not stopped:
         raise ConfigurationError(
-            "--source: no table whose rows are changed by key (mode = upsert or cdc) exists yet"
+            "--source: no table that is changed by key (mode = upsert or cdc) exists yet"
         )
     return loaded
 

@@ -1,4 +1,4 @@
-"""The part of ``secor verify`` that Spark does: tables whose rows are changed by key."""
+"""The part of ``secor verify`` that Spark does: tables that are changed by key."""
 
 from __future__ import annotations
 

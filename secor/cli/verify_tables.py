@@ -52,7 +52,7 @@ APPENDED_TOO = (
 )
 
 LINES = 20
-"""Findings printed for each table whose rows are changed by key; --json has more."""
+"""Findings printed for each table that is changed by key; --json has more."""
 
 Stored = dict[str, dict[TopicPartition, Offsets]]
 Loaded = dict[str, tuple[Table, GroupRecord]]
@@ -60,10 +60,10 @@ Loaded = dict[str, tuple[Table, GroupRecord]]
 
 @dataclass
 class TablesToVerify:
-    """What was read of a group's tables.
+    """The tables of a group, as read for a comparison.
 
-    ``stored`` has the offsets of the rows of those that tell them; ``changed`` are tables
-    whose rows are changed by key; ``silent`` the names of all others, and ``unreadable`` says why
+    ``stored`` has the offsets of the rows of those that have them; ``changed`` are tables
+    that are changed by key; ``silent`` the names of all others, and ``unreadable`` says why
     some of these cannot be read.
     """
 
@@ -76,10 +76,10 @@ class TablesToVerify:
 
 @dataclass
 class Verified:
-    """What came of it.
+    """The result of a comparison.
 
     ``stopped`` says of tables why they are not compared; ``quarantined`` counts messages;
-    ``unknown`` ones may be in tables that do not tell; ``withheld`` counts offsets behind open
+    ``unknown`` ones may be in tables without offsets; ``withheld`` counts offsets behind open
     transactions; ``metadata`` is that of files.
     """
 
@@ -98,7 +98,7 @@ class Verified:
 
     @property
     def wrong(self) -> int:
-        """How many findings there are."""
+        """The number of findings."""
         of_tables = sum(sum(state.wrong.values()) + state.unfit for state in self.states)
         of_files = sum(compared.findings for compared in self.metadata)
         unfound = 0 if self.filters is None else len(self.filters.unfound)
@@ -106,7 +106,7 @@ class Verified:
 
     @property
     def exit_code(self) -> Exit:
-        """How the command ends: a comparison of nothing is right only of empty logs."""
+        """The exit code of the command: a comparison of nothing is right only of empty logs."""
         unchecked = self.nothing is not None and not self.nothing.is_right
         return Exit.DIFFERENT if self.wrong or unchecked else Exit.OK
 
@@ -272,7 +272,7 @@ def _compare_partition(
     key: TopicPartition,
     bound: int,
 ) -> None:
-    """Compare one topic partition with rows that tell their offsets, and with quarantine."""
+    """Compare one topic partition with rows that have their offsets, and with quarantine."""
     routed = _route(group.config, reader, key, bound)
     verified.compared += len(routed.log)
     rows = {name: own[key] for name, own in tables.stored.items() if key in own}
@@ -292,13 +292,13 @@ def _compare_partition(
         verified.remarks.append(f"{key}: {result.left_out} filtered or not routed")
     verified.unknown += result.unknown
     if result.unknown:
-        verified.remarks.append(f"{key}: {result.unknown} in no table that tells")
+        verified.remarks.append(f"{key}: {result.unknown} in no table with offsets")
 
 
 def _compare_states(
     group: TableGroup, reader: KafkaReader, tables: TablesToVerify
 ) -> list[TableState]:
-    """Let Spark compare the tables whose rows are changed by key."""
+    """Let Spark compare the tables that are changed by key."""
     from secor.cli.verify_state import verifying_states
 
     config = group.config
@@ -307,7 +307,7 @@ def _compare_states(
 
 
 def _read_tables(group: TableGroup, loaded: Loaded, engine: TableReader | None) -> TablesToVerify:
-    """Read the offsets of rows, of tables whose rows tell them."""
+    """Read the offsets of rows, of tables that have them."""
     from secor.wiring.table_changes import appends_to, route_that_changes
 
     tables = TablesToVerify()

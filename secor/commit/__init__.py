@@ -2,7 +2,7 @@
 
 In: a ``SealedBatch`` (local files of the offsets ``[start, end)`` of one topic partition, and the
 fingerprint of all settings that shaped them).  Out: its objects in the store, and ``committed =
-end`` in the ledger; or an ``Outcome`` that says who goes on.
+end`` in the ledger; or an ``Outcome`` that says how to go on.
 
 Words
     *Entry*: what the ledger holds of a topic partition: ``committed`` and perhaps an intent.

@@ -14,7 +14,7 @@ WRITES = 5
 """Writes in a row that may be answered too late to prove anything."""
 
 
-def intent_of(batch: SealedBatch, standing: Intent | None, owner: str, now: float) -> Intent:
+def intent_of(batch: SealedBatch, recorded: Intent | None, owner: str, now: float) -> Intent:
     """Return the intent of ``batch``, which remembers the configurations that it supersedes."""
     return Intent(
         start=batch.range.start,
@@ -23,7 +23,7 @@ def intent_of(batch: SealedBatch, standing: Intent | None, owner: str, now: floa
         owner=owner,
         at=now,
         root=batch.plan.root,
-        supersedes=_supersedes(standing, batch.fingerprint),
+        supersedes=_supersedes(recorded, batch.fingerprint),
         also=roots_beside(batch.plan.root, batch.plan.roots),
     )
 
@@ -32,6 +32,8 @@ def _supersedes(intent: Intent | None, fingerprint: str) -> tuple[Superseded, ..
     """All configurations under which objects of the open intent may exist, except ours."""
     if intent is None:
         return ()
+    # The earlier ones stay in the list: a superseding intent may itself be superseded before it
+    # commits, and objects of all of them may exist.
     tried = (*intent.supersedes, Superseded(intent.fingerprint, intent.root, intent.also))
     return tuple(dict.fromkeys(old for old in tried if old.fingerprint != fingerprint))
 
@@ -64,8 +66,9 @@ class LeaseProof:
     def renew(self) -> None:
         """Raise ``LeaseLost`` unless the lease is held; prove it anew by a write if that is due.
 
-        A process that slept past its session still believes in its lease: the write tells.
+        A process that slept past its session still believes in its lease: the write is refused.
         """
+        # One write proves the lease for all put threads.
         with self._renewing:
             for _ in range(WRITES):
                 if not self._lease.held():

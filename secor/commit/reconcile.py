@@ -14,7 +14,7 @@ class Action(Enum):
     UPLOAD = "upload"
     """No intent yet: record ours, put, commit."""
     RESUME = "resume"
-    """Our very intent stands: look what is there, put the rest, commit."""
+    """The entry has our very intent: look what is there, put the rest, commit."""
     SUPERSEDE = "supersede"
     """An intent of this range under another configuration: record ours, then as RESUME."""
     RESTART = "restart"

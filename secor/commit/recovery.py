@@ -22,8 +22,8 @@ def recover(
     """Return the places of ``batch`` that are done; delete superseded leftovers.
 
     An object with the intent's range and fingerprint is adopted, even if ours would have
-    fewer records: compaction may have removed some since.  Where the batch's last file
-    stands, all of them do, as it says.  A leftover names this very range under a fingerprint
+    fewer records: compaction may have removed some since.  If the batch's last file exists,
+    all files exist: it is put last.  A leftover names this very range under a fingerprint
     that the intent supersedes.  Anything else of the range in our places is somebody else's.
     ``prove`` is called before each deletion and raises when the lease is lost: a successor of
     the old configuration may have adopted the object and committed it.  ``deleted`` is called
@@ -55,7 +55,7 @@ def recover(
 
 
 def _is_there(store: ObjectStore, last: BatchFile, batch: SealedBatch) -> bool:
-    """Tell whether the last file of the range stands, put under whatever configuration."""
+    """Return whether the last file of the range exists, of any configuration."""
     info = stored_info(store, last.key)
     if info is None:
         return False
@@ -69,7 +69,7 @@ def _same_topic(batch: SealedBatch, info: ObjectInfo) -> bool:
 
 
 def conflict(key: str, batch: SealedBatch, info: ObjectInfo) -> ObjectConflict:
-    """Return the error for an object that stands where one of ``batch`` belongs."""
+    """Return the error for an object that has the place of one of ``batch``."""
     by = f" by group {info.group}" if info.group else ""
     return ObjectConflict(
         f"{key} holds {info.topic_partition} {info.batch} made under {info.fingerprint}{by}"
@@ -82,10 +82,11 @@ def conflict(key: str, batch: SealedBatch, info: ObjectInfo) -> ObjectConflict:
 def _candidates(
     store: ObjectStore, batch: SealedBatch, intent: Intent
 ) -> Iterator[tuple[str, OutputPlace, ObjectInfo]]:
-    """Yield key, place and metadata of objects whose name may be of the range.
+    """Yield key, place and metadata of objects that may be of the range by their names.
 
     Objects of earlier versions are named by their first message, anywhere in it.
     """
+    # The directories overlap: ours is within the whole topic that superseded intents look at.
     seen: set[str] = set()
     for root, prefix in _places(batch, intent):
         for listed in store.list(prefix):
@@ -97,6 +98,8 @@ def _candidates(
             seen.add(listed.key)
             info = stored_info(store, listed.key)
             if info is None or (
+                # Objects of another generation are other people's, unless the intent names their
+                # settings.
                 name.generation != batch.plan.generation and not _is_superseded(info, intent)
             ):
                 continue

@@ -1,8 +1,9 @@
-"""The wait of who supersedes an intent, until no request of the other configuration can land.
+"""The wait after superseding an intent, until no request of the other configuration can land.
 
 A put of another configuration may go to another key, where put-if-absent does not meet ours.
-If it was sent before its intent was superseded, it lands while a request can live.  So whoever
-supersedes an intent deletes what is there, waits that long, looks again, and only then puts.
+If it was sent before its intent was superseded, it lands while a request can live.  So a
+process that supersedes an intent deletes what is there, waits that long, looks again, and only
+then puts.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ class SupersededRequests:
         self._lock = threading.Lock()
 
     def check_intent(
-        self, topic_partition: TopicPartition, batch: OffsetRange, standing: Intent | None
+        self, topic_partition: TopicPartition, batch: OffsetRange, recorded: Intent | None
     ) -> None:
-        """See that the intent that stands is the one that we wait with.
+        """Check that the recorded intent is the one that we wait with.
 
         Raises ``RestartPartition`` when somebody else has written since: two processes that go on
         superseding each other would never commit, so one whose partition was revoked gives up.
@@ -49,26 +50,29 @@ class SupersededRequests:
         key = (topic_partition, batch)
         with self._lock:
             wait = self._waits.get(key)
-            if wait is None or self._is_ours(wait, standing):
+            if wait is None or self._is_ours(wait, recorded):
                 return
+            # Deleted before it is raised: if the partition comes back, it begins with a new wait.
             del self._waits[key]
-        if standing is not None:
+        if recorded is not None:
             raise RestartPartition(
-                f"{topic_partition}: {standing.owner} has taken over the intent for {batch}"
+                f"{topic_partition}: {recorded.owner} has taken over the intent for {batch}"
             )
 
-    def _is_ours(self, wait: _Wait, standing: Intent | None) -> bool:
+    def _is_ours(self, wait: _Wait, recorded: Intent | None) -> bool:
         return (
-            standing is not None
-            and standing.owner == self._owner
-            and standing.fingerprint == wait.fingerprint
-            and standing.supersedes == wait.supersedes
+            recorded is not None
+            and recorded.owner == self._owner
+            and recorded.fingerprint == wait.fingerprint
+            and recorded.supersedes == wait.supersedes
         )
 
     def begin_wait(self, topic_partition: TopicPartition, intent: Intent) -> bool:
         """Note that ``intent`` was recorded.  Returns whether a wait begins with it."""
         key = (topic_partition, OffsetRange(intent.start, intent.end))
         with self._lock:
+            # A repeated write of our intent does not begin the wait anew: since the first won write
+            # nobody else could begin a request.
             if not intent.supersedes or key in self._waits:
                 return False
             now = self._clock.monotonic()

@@ -53,6 +53,8 @@ class ThreadPool:
             raise error
 
     def close(self) -> None:
-        """Wait for no one: what has not begun is cancelled."""
+        """Cancel what has not started; do not wait for the rest."""
+        # A put may hang in a dead store for minutes.  To leave it is safe: its intent stays, and
+        # the next process looks for its object.
         self._commits.shutdown(wait=False, cancel_futures=True)
         self._puts.shutdown(wait=False, cancel_futures=True)

@@ -31,7 +31,7 @@ ATTEMPTS = 5
 """Attempts before an upload gives its thread back, so that others are not starved."""
 
 SETTLING = 3
-"""Puts of one object in an attempt, while nobody can tell whether the one before was done."""
+"""Puts of one object in an attempt, while the outcome of the one before is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,12 @@ class Uploader:
         """
         topic_partition = batch.topic_partition
         remaining = self._superseded.remaining(topic_partition, batch.range)
+        # Answered without a question to a server: a wait of minutes must hold no thread.
         if remaining:
             return Retryable(_waits(batch, remaining))
         outcome = self._upload(batch, wanted)
+        # After a retryable outcome the wait goes on: the next attempt counts from the same won
+        # write.
         if not isinstance(outcome, Retryable):
             self._superseded.forget(topic_partition, batch.range)
         return outcome
@@ -195,7 +198,9 @@ class _CommitAttempts:
             lease.release()
 
     def _was_committed(self, entry: Entry) -> bool:
-        """Settle a commit whose answer was lost: it is done, whoever did it."""
+        """Settle a commit whose answer was lost: it is done, by us or by another process."""
+        # Asked only after a commit of ours was sent.  Without that, an entry at our end means that
+        # another process has stored the range, which reconcile answers with a restart.
         return (
             self._commit_sent and entry.committed == self._batch.range.end and entry.intent is None
         )
@@ -221,6 +226,8 @@ class _CommitAttempts:
                 self._ports.observer.superseded(batch.topic_partition)
             case Action.UPLOAD | Action.RESUME:
                 pass
+        # After the table: an intent that fits the batch may have been written by another process
+        # while we waited to supersede.
         self._ports.superseded.check_intent(batch.topic_partition, batch.range, entry.intent)
 
     def _record_intent(self, lease: Lease, entry: Entry) -> LeaseProof:
@@ -238,6 +245,8 @@ class _CommitAttempts:
 
     def _recover(self, proof: LeaseProof, before: Entry) -> frozenset[OutputPlace]:
         """Look what an earlier try, ours or another's, has put already."""
+        # No intent before ours: nobody can have put an object of this range.  That saves the
+        # listing for nearly every batch.
         if before.intent is None:
             return frozenset()
 
@@ -250,12 +259,14 @@ class _CommitAttempts:
         return adopted
 
     def _put(self, file: BatchFile, proof: LeaseProof) -> None:
-        """Put until the outcome is known, as far as a few tries tell.
+        """Put until the outcome is known, in a few tries.
 
-        One that is settled while the lease is held cannot land later, beside what a
+        A put with a known outcome, while the lease is held, cannot land later, together with what a
         successor puts under another configuration.
         """
         began = self._ports.clock.monotonic()
+        # Only an unknown outcome is tried again here, under the same lease.  All other errors end
+        # the attempt and give the lease back.
         retry(
             lambda: self._put_once(file, proof),
             (OutcomeUnknown,),
@@ -268,6 +279,7 @@ class _CommitAttempts:
         self._ports.observer.put(self._batch.topic_partition, file.local.size, seconds)
 
     def _put_once(self, file: BatchFile, proof: LeaseProof) -> None:
+        # Before each put, not once for all: the process may sleep in between, past its session.
         proof.renew()
         content = file.local.content()
         try:

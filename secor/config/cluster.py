@@ -21,8 +21,8 @@ class KeptCluster(Section):
     )
     keep_groups_exclude: Maybe[Expression] = Field(
         default=None,
-        description="Consumer groups that kafka.keep_groups leaves out: those whose whole name"
-        " matches this regular expression.",
+        description="Consumer groups that kafka.keep_groups leaves out: those whose whole"
+        " name matches this regular expression.",
         examples=["console-consumer-.*"],
     )
     keep_access: bool = Field(
@@ -32,7 +32,7 @@ class KeptCluster(Section):
 
 
 class Registry(Section):
-    """``[registry]``: a schema registry whose content a backup keeps, or a recovery fills."""
+    """``[registry]``: a schema registry: a backup keeps its content, a recovery fills it."""
 
     url: Maybe[str] = Field(
         default=None,

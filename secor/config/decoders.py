@@ -16,7 +16,7 @@ from secor.core.installing import offered
 from secor.parsing.decoders import DECODERS, MAX_ELEMENTS, make_decoder, unknown
 
 FRAMED = ("avro", "json", "protobuf")
-"""The decoders whose messages serialisers of a registry may have framed."""
+"""The decoders of messages that serialisers of a registry may have framed."""
 
 PLAIN_KEYS = ("text", "bytes")
 """Decoders of keys that have no settings."""
@@ -247,7 +247,7 @@ class KeyDecoding(DecoderSettings):
     prefix: Maybe[str] = Field(
         default=None,
         description="The fields of keys that are objects become fields of the message, with this"
-        ' in front of their names; "" is nothing. A message whose value has another value under'
+        ' in front of their names; "" is nothing. A message with another value under'
         " such a name goes into quarantine.",
         examples=["key_"],
     )
@@ -264,7 +264,7 @@ class KeyDecoding(DecoderSettings):
         return self
 
     def has(self, path: str) -> bool:
-        """Tell whether a dotted path may be a field of keys."""
+        """Return whether a dotted path may be a field of keys."""
         if self.decoder == "none":
             return False
         return self.prefix is not None or path.partition(".")[0] == self.field

@@ -23,7 +23,7 @@ ABOUT_FULL = """\
 # "none" means no value.  Sizes: bytes, or "64MiB", "10MB".  Durations: seconds, or "500ms",
 # "5m", "1h30m".  Environment variables override this file: SECOR_STORE__S3__BUCKET sets
 # store.s3.bucket.  Put passwords there.  In texts of this file "${NAME}" and
-# "${NAME:-default}" also stand for variables; "$${NAME}" is the text ${NAME} itself.
+# "${NAME:-default}" are variables, too; "$${NAME}" is the text ${NAME} itself.
 """
 
 _CHECK = """\
@@ -75,8 +75,8 @@ coordinator = "alone"
 settings = {"spark.driver.memory" = "2g", "spark.sql.shuffle.partitions" = "8"}
 """
 _NEWEST = """\
-# The newest message of an id is its row.  A message without a value deletes the row whose id is
-# its Kafka key: as text, or as JSON such as {"id": 7}.
+# The newest message of an id is its row.  A message without a value deletes the row with the id
+# in its Kafka key: as text, or as JSON such as {"id": 7}.
 """
 
 EXAMPLES: Mapping[str, str] = MappingProxyType(
@@ -109,7 +109,7 @@ kind = "partition"
 prefix = "partition"
 # "parquet", "orc", "avro" and "jsonlines" have the decoded fields.
 format = "parquet"
-# Columns beside the fields.  With "_offset" secor verify compares offsets.
+# Columns in addition to the fields.  With "_offset" secor verify compares offsets.
 metadata_columns = ["_partition", "_offset"]
 
 [parser]
@@ -199,7 +199,7 @@ auto_create = true
 evolve = true
 
 # Debezium's envelopes: before, after and op (c, r and u put a row, d deletes it), with or
-# without the schema around them.  Messages that carry the operation beside the columns have
+# without the schema around them.  Messages that carry the operation next to the columns have
 # operation_field = "op", upserts = ["I", "U"], deletes = ["D"].
 # A column that an update leaves out keeps the value of its row. If the connector has another
 # unavailable.value.placeholder than Debezium's own, name it: unavailable_value = "…".
@@ -256,7 +256,7 @@ properties = {{"hoodie.bucket.index.num.buckets" = "8", \
 "hoodie.compact.inline.max.delta.commits" = "5"}}
 
 # A late message must not undo a newer one: of each key the greatest updated_at wins, whatever
-# the order in Kafka.  Messages whose state is "cancelled" delete.
+# the order in Kafka.  Messages with the state "cancelled" delete.
 [[tables]]
 table = "shop.flights"
 topics = "flights"
@@ -287,7 +287,7 @@ location = "s3://my-logs/clicks"
         "restore": f"""\
 # A restore writes the archive of a group back into Kafka topics in transactions, each message once.
 #
-#   secor restore plan NAME.toml     what it would write, and what stands in its way
+#   secor restore plan NAME.toml     what it would write, and what prevents it
 #   secor restore run NAME.toml      one daemon of the job; start as many as you like
 #   secor restore verify NAME.toml   compares the target with the archive
 
@@ -330,7 +330,7 @@ _SHOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
     }
 )
-"""Arrays whose tables are shown as a comment."""
+"""Arrays with tables that are shown as a comment."""
 
 
 def full_example(name: str) -> str:

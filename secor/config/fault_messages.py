@@ -47,8 +47,8 @@ _PLAIN = {
 _HINTS = (
     (r"Invalid value", "text needs quotes, and each key a value"),
     (r"Illegal character '\\[nr]'", "a text ends with its quote on the line where it begins"),
-    (r"Cannot overwrite a value", "a key stands twice: keep one"),
-    (r"Cannot (?:declare|mutate)", "the table {table} stands twice: put its keys together"),
+    (r"Cannot overwrite a value", "a key is there twice: keep one"),
+    (r"Cannot (?:declare|mutate)", "the table {table} is there twice: put its keys together"),
 )
 
 

@@ -25,7 +25,7 @@ class Glue(Section):
 
     database: Maybe[str] = Field(
         default=None,
-        description='Database of AWS Glue whose table gets the partitions. "none": no table does.',
+        description='Database of AWS Glue; its table gets the partitions. "none": no table does.',
         examples=["logs"],
     )
     table: str = Field(

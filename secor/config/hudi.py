@@ -94,7 +94,7 @@ def check_partitions(
             raise fault(f"{term}: use a column, or one of {known} of it", "partition_by")
         if mode != "append" and column not in key and index not in GLOBAL_INDEXES:
             why = (
-                f"{term}: {column} is not in key, so a row whose {column} changes would stay in"
+                f"{term}: {column} is not in key, so a row with a changed {column} would stay in"
                 " its old partition, too: add it to key, or set a global hoodie.index.type"
             )
             raise fault(why, "partition_by")

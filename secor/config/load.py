@@ -22,7 +22,7 @@ from secor.core.errors import ConfigurationError
 from secor.core.text import how_many
 
 ROUNDS = 10
-"""How often a faulty tree is mended and looked at again, for what the first faults hid."""
+"""The most passes of correcting a faulty tree and checking again, for hidden faults."""
 
 
 Root = TypeVar("Root", bound=Section)
@@ -45,7 +45,7 @@ def load(path: Path, environment: Mapping[str, str]) -> Config:
 
 
 def is_restore(path: Path) -> bool:
-    """Tell whether the file is the job of a restore.  Raises ``ConfigurationError``."""
+    """Return whether the file is the job of a restore.  Raises ``ConfigurationError``."""
     group = _read(path).get("group")
     return isinstance(group, dict) and group.get("kind") == "restore"
 
@@ -69,7 +69,7 @@ def load_as(
     faults = {
         key: message + _from(sources, key)
         for key, message in faults.items()
-        if not any(reference.startswith(f"{key}.") for reference in unset)  # told there
+        if not any(reference.startswith(f"{key}.") for reference in unset)  # reported there
     }
     faults |= unknown | unset
     if config is None or faults:
@@ -87,15 +87,15 @@ def validate_as(root: type[Root], tree: Mapping[str, Any]) -> tuple[Root | None,
     """Return the configuration of a tree of tables, or its faults by dotted key.
 
     A fault hides others, such as those between two keys of one table: what is wrong is
-    mended and the tree is looked at again.
+    corrected and the tree is checked again.
     """
     config: Root | None = None
     faults: dict[str, str] = {}
     missing: set[str] = set()
-    mended = deepcopy(dict(tree))
+    corrected = deepcopy(dict(tree))
     for _ in range(ROUNDS):
         try:
-            config = root.model_validate(mended)
+            config = root.model_validate(corrected)
         except ValidationError as error:
             for detail in error.errors():
                 steps = _steps(detail)
@@ -103,10 +103,10 @@ def validate_as(root: type[Root], tree: Mapping[str, Any]) -> tuple[Root | None,
                     missing.add(_dotted_key(steps))
                 if not _inherited(tree, steps, faults):
                     faults.setdefault(_dotted_key(steps), fault_message(detail, steps, root))
-                _mend(mended, steps, root)
+                _correct(corrected, steps, root)
         else:
             break
-    # A missing table is told by the keys that it needs.
+    # A missing table is reported by the keys that it needs.
     absent = {key for key in missing if any(fault.startswith(f"{key}.") for fault in faults)}
     faults = {key: message for key, message in faults.items() if key not in absent}
     return (None if faults else config), faults
@@ -125,7 +125,7 @@ def _read(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigurationError(
-            f"{path}: is not TOML, whose text is UTF-8 (see line {line}): save it as UTF-8"
+            f"{path}: is not TOML, which is UTF-8 text (see line {line}): save it as UTF-8"
         ) from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: is not TOML: {syntax_message(error)}") from error
@@ -146,7 +146,7 @@ def _from(sources: Mapping[str, str], key: str) -> str:
 
 
 def _of_file(sources: Mapping[str, str], key: str) -> bool:
-    """Tell whether a value, or the array that it is in, is the file's, not a variable's."""
+    """Return whether a value, or the array that it is in, is the file's, not a variable's."""
     while key and key not in sources:
         key = key.rpartition(".")[0]
     return not sources.get(key, "file").startswith("environment")
@@ -159,7 +159,7 @@ def _steps(detail: ErrorDetails) -> tuple[Step, ...]:
 
 
 def _inherited(tree: Mapping[str, Any], steps: Sequence[Step], faults: Mapping[str, str]) -> bool:
-    """Tell whether a topic rule only repeats a fault of the general tables."""
+    """Return whether a topic rule only repeats a fault of the general tables."""
     if len(steps) < 4 or steps[0] != "topics":
         return False
     here: Any = tree
@@ -171,7 +171,7 @@ def _inherited(tree: Mapping[str, Any], steps: Sequence[Step], faults: Mapping[s
     return False
 
 
-def _mend(tree: dict[str, Any], steps: Sequence[Step], root: type[Section]) -> None:
+def _correct(tree: dict[str, Any], steps: Sequence[Step], root: type[Section]) -> None:
     """Take a faulty value away; put one where one is missing."""
     if "transforms" in steps[:-2]:
         # What is left of a faulty transform would have faults that nobody wrote.
@@ -235,7 +235,7 @@ def _leaves(
 
 
 def _is_section(steps: Sequence[Step], root: type[Section]) -> bool:
-    """Tell whether a table at ``steps`` is a section, not a value such as ``store.s3.tags``."""
+    """Return whether a table at ``steps`` is a section, not a value such as ``store.s3.tags``."""
     return schema.section_at(steps, root) is not None
 
 

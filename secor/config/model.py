@@ -137,7 +137,7 @@ class TopicRule(Section):
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """What holds for one topic."""
+    """The settings of one topic."""
 
     output: Output
     policy: Policy
@@ -154,7 +154,7 @@ class Config(Section):
     )
     store: Store = Field(description="Where objects go: one of the stores below.")
     registry: Registry = Field(
-        default_factory=Registry, description="A schema registry whose content a backup keeps."
+        default_factory=Registry, description="A schema registry; a backup keeps its content."
     )
     output: Output = Field(default_factory=Output, description="Names and format of the objects.")
     parser: Parser = Field(
@@ -177,7 +177,7 @@ class Config(Section):
     )
     spark: Spark = Field(
         default_factory=Spark,
-        description="The Spark application that merges rows into tables whose rows are changed,"
+        description="The Spark application that merges rows into tables with changed rows,"
         " and that writes Hudi tables.",
     )
     hudi: Hudi = Field(default_factory=Hudi, description="Where Hudi tables are (docs/hudi.md).")
@@ -198,8 +198,8 @@ class Config(Section):
     )
     topics: tuple[TopicRule, ...] = Field(
         default=(),
-        description="Rules for some topics: the first rule whose expression matches the whole"
-        " name of a topic counts.",
+        description="Rules for some topics: the first rule that matches the whole name of a topic"
+        " counts.",
         examples=[[{"match": "audit-.*"}]],
     )
 
@@ -214,7 +214,7 @@ class Config(Section):
         # Without a table of its own the store still has something to say: which bucket?
         data = {"store": {}, **data}
         if _kind(data) in ("partition", "table") and isinstance(data.get("output", {}), dict):
-            # Not among the backups, whose names would be mixed with these.
+            # Not among the backups: their names would be mixed with these.
             data["output"] = {"prefix": str(_kind(data)), **data.get("output", {})}
         if _kind(data) == "partition" and isinstance(data.get("kafka", {}), dict):
             # More messages a chunk: fewer pieces where a chunk is divided among many files.
@@ -249,7 +249,7 @@ class Config(Section):
 
     @property
     def changes_rows(self) -> bool:
-        """Whether messages change rows of tables, so that an engine has to merge them."""
+        """True if messages change rows of tables, so that an engine has to merge them."""
         return any(route.mode != "append" or route.format == "hudi" for route in self.tables)
 
     @property
@@ -384,7 +384,7 @@ class Config(Section):
         return copy
 
     def source(self, key: str) -> str:
-        """Tell where a dotted key came from: ``file``, ``environment SECOR_…``, ``default``."""
+        """Return where a dotted key came from: ``file``, ``environment SECOR_…``, ``default``."""
         return self._sources.get(key, "default")
 
     @property

@@ -130,7 +130,7 @@ class Output(Section):
     )
     metadata_columns: Names = Field(
         default=(),
-        description='Columns beside the fields, some of "_topic", "_partition", "_offset",'
+        description='Columns in addition to the fields, some of "_topic", "_partition", "_offset",'
         ' "_timestamp", "_key", "_headers". With "_offset" \'secor verify\' compares'
         " offsets, without it only counts.",
         examples=[["_partition", "_offset"]],
@@ -230,7 +230,7 @@ class Output(Section):
 
     @property
     def stores_fields(self) -> bool:
-        """Tell whether objects hold decoded fields, in the partition group."""
+        """Return whether objects hold decoded fields, in the partition group."""
         return self.format in TYPED_FORMATS or self.format not in CODECS
 
     def _check_prefix(self) -> None:
@@ -258,7 +258,7 @@ class Output(Section):
         return lost
 
     def changed(self, key: str) -> bool:
-        """Tell whether a setting differs from its default."""
+        """Return whether a setting differs from its default."""
         default = type(self).model_fields[key].get_default(call_default_factory=True)
         return bool(getattr(self, key) != default)
 

@@ -177,7 +177,7 @@ class Parser(DecoderSettings):
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The topics to whose directories messages may be routed."""
+        """The topics that messages may be routed to."""
         return tuple(
             dict.fromkeys(name for transform in self.transforms for name in _targets(transform))
         )
@@ -187,7 +187,7 @@ def check_together(parsers: Mapping[str, Parser]) -> None:
     """Refuse what cannot be of the general parser, at "", and those of rules, by their keys.
 
     Where a message was brought by a route, and where one says that it comes from, must differ:
-    names of objects tell no topic.
+    names of objects have no topic.
     """
     # In rules a format may be a leftover of the general settings.
     if parsers[""].time_field is None and parsers[""].time_format != "auto":

@@ -145,7 +145,7 @@ class Logs(Section):
 
 
 class Erase(Section):
-    """``[erase]``: what ``secor archive erase`` needs, and whoever reads what it has left."""
+    """``[erase]``: settings of ``secor archive erase``, and of readers of what it has left."""
 
     secret: Maybe[Secret] = Field(
         default=None,

@@ -82,7 +82,7 @@ _MINIMAL: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "restore": {"kafka": _KAFKA, "store": _STORE, "source": {"topics": ["a"]}},
     }
 )
-"""Configurations of what is required, whose other values are the defaults."""
+"""Configurations of what is required, with defaults for the rest."""
 
 _REQUIRED = frozenset(
     {("group", "kind"), ("kafka", "topics"), ("source", "topics"), ("store", "s3", "bucket")}
@@ -139,7 +139,7 @@ class Described:
 
     @property
     def default(self) -> dict[str, str]:
-        """What it is where nothing is set, as TOML has it, by group; "" is every other group."""
+        """The value where nothing is set, as TOML has it, by group; "" is every other group."""
         if self.required:
             return {}
         texts = {kind: self.toml(value) for kind, value in self.defaults.items()}

@@ -155,8 +155,8 @@ class Source(Section):
     holes: bool = Field(
         default=False,
         description="Go on although the archive lacks offsets that it should have, or text"
-        " objects have fewer messages than their metadata says and do not tell how many had no"
-        " value.",
+        " objects have fewer messages than their metadata says, and no number of those without"
+        " a value.",
     )
     ranges: tuple[Range, ...] = Field(
         default=(),
@@ -231,7 +231,7 @@ class Target(Section):
     def _check(self) -> Self:
         if not _TARGET_NAME.fullmatch(self.topic):
             raise fault(
-                'use {topic} for the archived name, as in "restored-{topic}", and beside it'
+                'use {topic} for the archived name, as in "restored-{topic}", and with it'
                 " letters, digits, dots, hyphens and underscores, as Kafka's names have them",
                 "topic",
             )
@@ -347,7 +347,7 @@ class Writing(Section):
 
 
 class Recover(Section):
-    """``[recover]``: what ``secor recover`` brings back beside topics and messages."""
+    """``[recover]``: what ``secor recover`` brings back besides topics and messages."""
 
     leave_out: tuple[Literal["groups", "acls", "quotas", "schemas"], ...] = Field(
         default=(),
@@ -385,7 +385,7 @@ class RestoreConfig(Section):
     )
     recover: Recover = Field(
         default_factory=Recover,
-        description="What 'secor recover' brings back beside topics and messages.",
+        description="What 'secor recover' brings back besides topics and messages.",
     )
     registry: Registry = Field(
         default_factory=Registry,

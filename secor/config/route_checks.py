@@ -16,7 +16,7 @@ from secor.core.text import safe_name
 def shared_by_topics(
     routes: Sequence[TableRoute], topics: Iterable[str], rows: Rows
 ) -> Iterator[tuple[list[str], str]]:
-    """Give topics whose messages would share a table by mistake, each with what to do about it.
+    """Give topics with messages that would share a table by mistake, and what to do about it.
 
     Their names differ only in characters that become underscores (``a-b`` and ``a_b``), or a value
     may be what one has more than the other: ``{topic}_{fields.kind}`` is ``a_b_c`` for the topic
@@ -40,7 +40,7 @@ def shared_by_topics(
 
 
 _VALUE, _TOPIC = "\0", "\1"
-"""What stands for a field's value, and for a topic, in the pattern of a table's name."""
+"""Placeholders of a field's value, and of a topic, in the pattern of a table's name."""
 
 _APART = re.compile(f"([^A-Za-z0-9_{_VALUE}{_TOPIC}])")
 """A character that neither topics nor values have in names of tables."""
@@ -70,7 +70,7 @@ def _overlapping(patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _have_a_name(pattern: str, other: str) -> bool:
-    """Tell whether values make one name of two patterns."""
+    """Return whether values make one name of two patterns."""
     parts, others = _APART.split(pattern), _APART.split(other)
     return len(parts) == len(others) and all(map(_may_be_equal, parts, others))
 
@@ -108,7 +108,7 @@ def conflicting_creation(
 
 
 def _created_tables(route: TableRoute, topics: Sequence[str]) -> set[str]:
-    """Return the tables that a route creates, as far as they can be told; templates as they are."""
+    """Return the tables that a route creates, as far as they are known; templates as they are."""
     if not route.auto_create:
         return set()
     named = {
@@ -139,7 +139,7 @@ _APART_BY_ROUTES = (
 
 
 def check_joined_fields(routes: Sequence[TableRoute], rows: Rows) -> None:
-    """Refuse names of several fields that would not tell which values they are made of.
+    """Refuse names of several fields that do not show which values they are made of.
 
     An underscore between the fields does: those of values are escaped.
     """

@@ -41,7 +41,7 @@ def type_at(section: Any, key: Step) -> Any:
 
 
 def example_at(steps: Sequence[Step], root: type[Section] = Config) -> Any:
-    """Return a value that mends the key at ``steps``; None where it may as well be absent."""
+    """Return a value that corrects the key at ``steps``; None where it may as well be absent."""
     section = section_at(steps[:-1], root) if steps else None
     field = section.model_fields.get(str(steps[-1])) if section else None
     if field is None or not (field.is_required() or steps[-1] == "topics_pattern"):
@@ -59,7 +59,7 @@ def members(annotation: Any) -> tuple[Any, ...]:
 
 
 def is_text(annotation: Any) -> bool:
-    """Tell whether a key holds text, so that its value must not be read as anything else."""
+    """Return whether a key holds text, so that its value must not be read as anything else."""
     return any(
         part in (str, SecretStr, Path) or get_origin(part) is Literal
         for part in members(annotation)
@@ -67,7 +67,7 @@ def is_text(annotation: Any) -> bool:
 
 
 def is_secret(steps: Sequence[Step], root: type[Section] = Config) -> bool:
-    """Tell whether the key at ``steps`` is never to be shown."""
+    """Return whether the key at ``steps`` is never to be shown."""
     section = section_at(steps[:-1], root) if steps else None
     return SecretStr in members(type_at(section, steps[-1])) if section else False
 

@@ -161,7 +161,7 @@ class S3(Section):
 
 
 class Cloud(Section):
-    """What Google's and Azure's stores have in common; times in seconds."""
+    """The common settings of Google's and Azure's stores; times in seconds."""
 
     endpoint_url: Maybe[Url] = Field(
         default=None,
@@ -320,7 +320,7 @@ class Store(Section):
     kind: Literal["s3", "gcs", "azure", "local"] = Field(
         default="s3",
         description='Where objects are: "s3", "gcs" (Google Cloud Storage), "azure" (Azure Blob'
-        ' Storage), or "local": a directory, for trials. Tables whose rows are changed, and Hudi'
+        ' Storage), or "local": a directory, for trials. Tables with changed rows, and Hudi'
         ' tables, are written to "s3" and "local" only.',
     )
     sha256: bool = Field(
@@ -351,7 +351,7 @@ class Store(Section):
             if self.kind == "azure" and not getattr(self.azure, key):
                 raise fault(f"name the {key}", f"azure.{key}")
         if self.kind == "local" and self.local.directory is None:
-            raise fault("name the directory that stands for the bucket", "local.directory")
+            raise fault("name the directory of the objects", "local.directory")
         return self
 
     @property

@@ -43,13 +43,13 @@ class TableRoute(Section):
     )
     topics: Expression = Field(
         default=".*",
-        description="Only topics whose whole name matches this regular expression.",
+        description="Only topics with a whole name that matches this regular expression.",
         examples=["orders|returns"],
     )
     field: Maybe[str] = Field(
         default=None,
-        description="Only messages whose field (dotted path) meets the condition: equals, one_of"
-        " or matches. With none of these: the field has a value.",
+        description="Only messages with a field (dotted path) that meets the condition: equals,"
+        " one_of or matches. With none of these: the field has a value.",
         examples=["kind"],
     )
     equals: Scalar | None = Field(
@@ -172,7 +172,7 @@ class TableRoute(Section):
     )
     units: dict[str, Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]] = Field(
         default_factory=dict,
-        description="Columns (dotted paths) whose numbers are times, and in which unit; such a"
+        description="Columns (dotted paths) of numbers that are times, and in which unit; such a"
         ' new column is a timestamp. "*": all others of times and timestamps. Without a unit'
         " numbers are days in dates, and else microseconds.",
         examples=[{"created": "milliseconds"}],
@@ -264,7 +264,7 @@ class TableRoute(Section):
 
     def _check_operations(self) -> None:
         if self.mode != "append" and self.auto_create and not self.key:
-            raise fault("name the columns that tell the rows of the new table apart", "key")
+            raise fault("name the columns that identify the rows of the new table", "key")
         if self.operation_field is None:
             for key in ("upserts", "deletes"):
                 if getattr(self, key):
@@ -308,7 +308,7 @@ class TableRoute(Section):
             raise fault('write "namespace.table"', "table")
 
     def joined_fields(self) -> list[str]:
-        """Return what stands between fields of one part of the name, if values may have it, too."""
+        """Return the texts between fields of one part of the name, if values may have it, too."""
         return [
             between
             for (_, path), (between, following) in pairwise(parts_of(self.table))
@@ -319,7 +319,7 @@ class TableRoute(Section):
         ]
 
     def takes(self, topic: str) -> bool:
-        """Tell whether messages of a topic may go there."""
+        """Return whether messages of a topic may go there."""
         return re.fullmatch(self.topics, topic) is not None
 
 
@@ -342,7 +342,7 @@ ONLY_CHANGES: Mapping[str, object] = MappingProxyType(
         "keep_deletes": False,
     }
 )
-"""Settings of routes whose messages change rows, with their defaults."""
+"""Settings of routes with messages that change rows, with their defaults."""
 
 ONLY_ENCODINGS: Mapping[str, object] = MappingProxyType(
     {
@@ -358,7 +358,7 @@ TIME_UNITS = ("ms", "us", "ns")
 
 
 def parts_of(template: str) -> list[tuple[str, str | None]]:
-    """Return a table's template as pairs of text and what stands after it in braces.
+    """Return a table's template as pairs of text and the field after it in braces.
 
     That is ``topic`` or ``fields.<path>``.  Raises a fault for anything else.
     """

@@ -38,7 +38,7 @@ def check_format_version(
         why = f"{PROPERTY} = {text}: rows are appended to version 2 at most; take this away"
         raise fault(why, key)
     if catalog.get("type") in _WRITTEN_BY_PYTHON:
-        why = f"{PROPERTY} = {text}: {_who_writes(catalog)}"
+        why = f"{PROPERTY} = {text}: {_metadata_writer(catalog)}"
         raise fault(f"{why} Make the table in Spark and set auto_create = false", key)
 
 
@@ -48,13 +48,13 @@ def why_no_growth(table: str, format_version: int, catalog: Mapping[str, str]) -
         return None
     return (
         f"{table} has format version {format_version}, and evolve = true:"
-        f" {_who_writes(catalog)} Set evolve = false and add columns in Spark"
+        f" {_metadata_writer(catalog)} Set evolve = false and add columns in Spark"
         " (ALTER TABLE ... ADD COLUMN): batches that begin afterwards have them"
     )
 
 
-def _who_writes(catalog: Mapping[str, str]) -> str:
-    """Return who writes the metadata of a catalog's tables."""
+def _metadata_writer(catalog: Mapping[str, str]) -> str:
+    """Return the writer of the metadata of a catalog's tables."""
     return (
         "the Iceberg library for Python, which writes metadata for a catalog of type"
         f" {catalog.get('type')!r}, writes version 2 at most; a REST catalog writes its own."
@@ -79,7 +79,7 @@ TYPES = ("rest", "sql", "glue", "hive")
 _KNOWN = '"rest", "sql", "glue" or "hive"'
 
 CANNOT_COMMIT = frozenset({"dynamodb", "bigquery"})
-"""Types of catalogs whose ``commit_table`` the Iceberg library 0.12 does not have."""
+"""Types of catalogs without ``commit_table`` in the Iceberg library 0.12."""
 
 
 class Catalog(Section):
@@ -233,7 +233,7 @@ class Commit(Section):
         default="daemon",
         description='Who coordinates: "daemon", the process with the group\'s first partition;'
         " or \"alone\", a process of its own: 'secor tables run'. Of several of these one leads,"
-        ' and the others wait. Tables whose rows are changed, and Hudi tables, need "alone":'
+        ' and the others wait. Tables with changed rows, and Hudi tables, need "alone":'
         " Spark writes them.",
     )
     threads: int = Field(default=8, ge=1, le=256, description="Tables to commit in parallel.")

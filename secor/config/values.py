@@ -201,7 +201,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """An array of strings; a string is split at its commas."""
 
 BrokerServers = Annotated[tuple[str, ...], _servers(9092, needs_port=True)]
-"""Addresses ``host:port``; commas split them wherever they stand."""
+"""Addresses ``host:port``; commas split them everywhere."""
 
 ZooKeeperServers = Annotated[tuple[str, ...], _servers(2181, needs_port=False)]
 """Addresses ``host:port``, or ``host`` where the port is ZooKeeper's usual one, 2181."""

@@ -24,7 +24,7 @@ class BufferLimits:
 
 
 class Load(NamedTuple):
-    """What one open batch holds: bytes in memory, and in memory and on disk together."""
+    """The load of one open batch: bytes in memory, and in memory and on disk together."""
 
     topic_partition: TopicPartition
     memory: int
@@ -45,7 +45,7 @@ def apply_limits(
 ) -> Backpressure:
     """Compare what open batches (``loads``) and ``sealed`` bytes hold with the limits.
 
-    Beside these, so many open batches that are ``at_rest`` hold nothing.
+    ``at_rest`` is the number of further open batches, which hold nothing.
 
     Batches are sealed early from ``SEAL_SHARE`` of a limit on.  Reading pauses at
     ``PAUSE_SHARE`` and, once ``paused``, resumes only below ``SEAL_SHARE``, so that it does not
@@ -75,7 +75,7 @@ def apply_limits(
 
 
 def is_exempt(limits: BufferLimits, load: Load, partitions: int) -> bool:
-    """Tell whether one of so many ``partitions`` is neither sealed early nor paused.
+    """Return whether one of so many ``partitions`` is neither sealed early nor paused.
 
     Small partitions are exempt, so that one busy partition cannot stall the others.  All exempt
     batches together, with a sealed batch of each, hold no more than ``PAUSE_SHARE`` leaves.

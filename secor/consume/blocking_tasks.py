@@ -16,7 +16,7 @@ from secor.core.ports import Clock, Executor
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where a topic partition begins, or why nobody can tell."""
+    """The position at which a topic partition begins, or the error of the search."""
 
     partition: Partition
     result: StartPosition | SecorError
@@ -24,7 +24,7 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class Uploaded:
-    """How the upload of a batch ended."""
+    """The result of uploading a batch."""
 
     partition: Partition
     batch: SealedBatch

@@ -83,6 +83,8 @@ class Consumer:
 
     def run_once(self, timeout: float) -> None:
         """Handle results, then messages (waiting up to ``timeout`` seconds), then what is due."""
+        # Results come first: a commit frees local files and lets a full partition seal, and a new
+        # position takes messages from this very poll on.
         for result in self._tasks.finished():
             self._handle_result(result)
         self._receive(timeout)
@@ -97,9 +99,12 @@ class Consumer:
                 self._seal_if_due(partition)
             if waits_for_time(partition.states) and not self._assignment.must_wait(partition):
                 self._lifecycle.on(partition, Event.ROUND)
+        # Retired partitions have sealed batches that are still to be uploaded, or tried again.
         for partition in self._assignment.retired:
             self._lifecycle.on(partition, Event.ROUND)
         self._apply_limits()
+        # Last: the group may give a revoked partition to its next owner only when nothing of it is
+        # in work here any more.
         released = self._assignment.forget_ended()
         if released:
             self._source.release(released)
@@ -152,16 +157,21 @@ class Consumer:
     def _handle(self, event: Assigned | Revoked | Fetched | ReadFailure) -> None:
         match event:
             case Assigned(partitions):
+                # A process that ends takes no partition any more; the group gives them to others
+                # soon.
                 for topic_partition in () if self._draining else sorted(partitions):
                     self._lifecycle.assign(topic_partition)
             case Revoked(partitions):
                 for topic_partition in sorted(partitions):
                     self._lifecycle.revoke(topic_partition)
             case Fetched():
+                # Nothing of it can be left from an earlier poll: the next poll comes when all is
+                # read.
                 self._arrived[event.topic_partition] = Arrived(event)
             case ReadFailure(topic_partition, error):
                 partition = self._assignment.get(topic_partition)
                 if partition is not None and partition.states.is_reading:
+                    # What came before the failure is good, and is sealed and stored.
                     self._lifecycle.fail(partition, error, keep=True)
 
     def _read(self, topic_partition: TopicPartition, until: float) -> None:
@@ -227,13 +237,15 @@ class Consumer:
         self._pace.took(size, added)
         if batch.last_timestamp is not None:
             partition.last_timestamp = batch.last_timestamp
+        # The rest of the chunk belongs to the next batch.  If the batch before is still uploading,
+        # this one cannot be sealed: the rest waits, and reading pauses.
         if rest is None or not partition.states.may_seal:
             return rest
         self._lifecycle.on(partition, Event.SEAL, reason=batch.due() or Reason.INTENT)
         return self._append(partition, rest) if partition.states.is_reading else None
 
     def _report_future(self, chunk: Chunk, appended: int) -> None:
-        """Report messages, of the first ``appended`` ones, whose time is yet to come."""
+        """Report messages, of the first ``appended`` ones, with timestamps in the future."""
         timestamps = chunk.records.column("timestamp").slice(0, appended)
         latest = int((self._clock.now() + CLOCKS_DIFFER) * 1000)
         greatest = pc.max(timestamps).as_py()
@@ -314,7 +326,7 @@ class Consumer:
                 self._lifecycle.on(partition, Event.HOLD if hold else Event.GO)
 
     def _is_limited(self, partition: Partition) -> bool:
-        """Tell whether a limit pauses it.  One that follows an open intent must reach its end."""
+        """Return whether a limit pauses it.  One that follows an open intent must reach its end."""
         batch = partition.batch
         if not self._limited or batch is None or batch.end is not None:
             return False
@@ -323,10 +335,12 @@ class Consumer:
 
     def _apply_limits(self) -> None:
         assigned = list(self._assignment)
+        # Partitions at rest hold nothing: of thousands only the number is looked at.
         busy = [partition for partition in assigned if not is_at_rest(partition)]
         at_rest = len(assigned) - len(busy)
         loads = [load for partition in busy if (load := load_of(partition)) is not None]
         self._sharing = max(len(loads) + at_rest, 1)
+        # Retired ones count: their sealed batches take local files until they are stored.
         holders = [*busy, *self._assignment.retired]
         sealed = sum(batch.size for partition in holders for batch in partition.sealed)
         backpressure = apply_limits(

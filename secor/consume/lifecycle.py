@@ -49,7 +49,7 @@ class ActivePartitions:
         return tuple(self._retired)
 
     def must_wait(self, partition: Partition) -> bool:
-        """Tell whether it waits for an earlier reading of the same topic partition to end."""
+        """Return whether it waits for an earlier reading of the same topic partition to end."""
         key = partition.topic_partition
         return partition.states.reading is Reading.WAITING and any(
             old.topic_partition == key and not old.states.ended for old in self._retired
@@ -104,6 +104,8 @@ class Lifecycle:
 
     def assign(self, topic_partition: TopicPartition) -> None:
         """Begin to read it; a second assignment is a new beginning."""
+        # The group may assign what we never saw revoked, after a lost membership.  What was read
+        # under the old assignment may be stored by somebody else by now.
         if self._assignment.get(topic_partition) is not None:
             self.revoke(topic_partition)
         self._assignment.begin(topic_partition, self._clock.monotonic())
@@ -186,6 +188,8 @@ class Lifecycle:
                 if partition.unkept is not None:
                     self._observer.restarted(key, partition.unkept)
                     wait = max(wait, self._wait_after(partition, partition.unkept))
+                # A new object in its first state, so that nothing of the old reading remains.  Only
+                # what is reported goes on, or lag and ages would jump at each restart.
                 self._assignment.begin(key, self._clock.monotonic() + wait).report_as(partition)
             case Command.UPLOAD:
                 self._tasks.upload(partition)
@@ -201,6 +205,8 @@ class Lifecycle:
             case Command.DROP_OPEN:
                 partition.drop_batch()
             case Command.FORGET:
+                # The last step of a commit: before the ledger has moved, another attempt needs the
+                # files.
                 partition.sealed.popleft().delete()
             case Command.DROP_QUEUED:
                 partition.drop_sealed(keep=1)
@@ -212,6 +218,7 @@ class Lifecycle:
     def _read(self, partition: Partition) -> None:
         position = partition.position
         assert position is not None
+        # The batch comes before the fetching: a chunk that arrives must find it.
         partition.batch = self._open(partition, position.committed, position.topic_id, position.end)
         self._observer.running(partition.topic_partition)
         self._source.start(partition.topic_partition, position.read_from)
@@ -242,12 +249,15 @@ class Lifecycle:
         except SecorError as error:
             self.fail(partition, error, keep=False)
             return
+        # The next batch begins exactly at the end of this one: the ranges of batches leave no hole.
         partition.batch = self._open(partition, end, topic_id)
         self.on(partition, Event.SEALED)
 
     def _seal_rest(self, partition: Partition, reason: Reason) -> None:
         batch = partition.batch
         assert batch is not None
+        # A batch that follows an open intent is stored whole or not at all: the intent fixes its
+        # end.
         if batch.empty or (batch.end is not None and not batch.complete):
             partition.drop_batch()
             return

@@ -42,6 +42,8 @@ class Arrived:
         decoded = self._decoded.popleft()
         if isinstance(decoded, CorruptBatch):
             raise decoded
+        # Look ahead: when the fetch has nothing behind its one large message, its memory is free
+        # before a file is written.
         if not self._decoded and held_bytes(decoded) >= LARGE:
             self._decode()
         return decoded
@@ -77,7 +79,7 @@ class Arrived:
 
 
 class Partition:
-    """What is known of one topic partition from its assignment, or restart, to its end."""
+    """The state of one topic partition from its assignment, or restart, to its end."""
 
     def __init__(self, topic_partition: TopicPartition, states: PartitionStates) -> None:
         """Begin with neither position nor batch."""
@@ -103,7 +105,7 @@ class Partition:
 
     @property
     def plan(self) -> TopicPlan | None:
-        """How its messages are stored, once its position is known."""
+        """The plan that stores its messages, once its position is known."""
         return self.position.plan if self.position is not None else None
 
     @property

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 
 class Reading(StrEnum):
-    """Where reading stands."""
+    """States of reading."""
 
     WAITING = "waiting"
     """Its position is looked for when ``wake_at`` has come, and its predecessor has ended."""
@@ -31,7 +31,7 @@ class Reading(StrEnum):
 
 
 class Uploading(StrEnum):
-    """Where the upload of sealed batches stands.  One is uploaded at a time, in order."""
+    """States of uploading sealed batches.  One is uploaded at a time, in order."""
 
     IDLE = "idle"
     """No sealed batch."""
@@ -46,14 +46,14 @@ class Uploading(StrEnum):
 
 
 class Event(StrEnum):
-    """What happens to a topic partition.
+    """Events of a topic partition.
 
     Some end its reading.  They say what becomes of it, *restart*, *stop* or *leave* (revoked,
     or the process ends), and whether the messages of the open batch are kept or dropped.
     """
 
     ROUND = "round"
-    """The loop came round; stands for ``WAKE`` or ``UPLOAD_DUE`` if the time for it has come."""
+    """The loop came round; becomes ``WAKE`` or ``UPLOAD_DUE`` if the time for it has come."""
     WAKE = "wake"
     """The time has come to look for the position, or to look at a stopped one again."""
     LOCATED = "located"
@@ -87,7 +87,7 @@ class Event(StrEnum):
 
 
 class Command(StrEnum):
-    """What is to be done; carried out in the order given."""
+    """Commands of the tables; carried out in the order given."""
 
     LOCATE = "locate"
     """Have the position looked for."""
@@ -210,6 +210,7 @@ class PartitionStates:
         Each table that knows the event must have a row for it in the present state: its
         absence is a bug (``AssertionError``), and changes nothing.
         """
+        # One round may wake the reading and the uploading: each is an event of its own.
         if event is Event.ROUND:
             return tuple(command for due in self._due(now) for command in self.on(due, now))
         reading, uploading = self.reading, self.uploading
@@ -223,6 +224,7 @@ class PartitionStates:
             self.wake_at = now + self._waits.stopped
         if event is Event.UPLOAD_RETRYABLE:
             self.retry_at = now + self._waits.retry
+        # Only here, after both tables had their row: a bug leaves both states as they were.
         self.reading, self.uploading = reading, uploading
         return commands + further
 

@@ -15,7 +15,7 @@ from secor.core.model import OffsetRange, TopicPartition, Withheld
 
 
 def is_at_rest(partition: Partition) -> bool:
-    """Tell whether it is read, and nothing came since its last commit.
+    """Return whether it is read, and nothing came since its last commit.
 
     Then nothing of it can be due, and it holds nothing.  The loop asks this of every topic
     partition in every round: with a thousand of them, anything more shows.
@@ -32,7 +32,7 @@ def is_at_rest(partition: Partition) -> bool:
 
 
 def waits_for_time(states: PartitionStates) -> bool:
-    """Tell whether a round may begin something, now or later, because its time has come."""
+    """Return whether a round may begin something, now or later, because its time has come."""
     return (
         states.reading is Reading.WAITING
         or states.reading is Reading.STOPPED
@@ -51,7 +51,7 @@ def load_of(partition: Partition) -> Load | None:
 
 
 class ReadingState(StrEnum):
-    """Where reading stands, in the words that people see."""
+    """States of reading, in the words that people see."""
 
     WAITING = "waiting"
     POSITIONING = "positioning"
@@ -73,7 +73,7 @@ STATES = {
 
 
 class Pause(StrEnum):
-    """Why no messages are read for a while, in words."""
+    """Reasons why no messages are read for a while, in words."""
 
     UPLOAD = "the open batch is due, and the one before it is not uploaded yet"
     LIMITS = "limits.memory or limits.local_bytes is reached"
@@ -82,7 +82,7 @@ class Pause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is reported of a topic partition; offsets are None while they are unknown.
+    """The report of a topic partition; offsets are None while they are unknown.
 
     Timestamps of messages in milliseconds; ``oldest_batch``, ``committed_at``,
     ``batch_opened`` and ``again_at`` (when a stopped or waiting partition is tried again) in
@@ -161,7 +161,7 @@ def status_of(
 ) -> Status:
     """Return what is reported; ``known_end`` and ``withheld`` are the ends of its log.
 
-    ``throttled`` tells that the process pauses all reading to keep its rate.
+    ``throttled`` says that the process pauses all reading to keep its rate.
     """
     batch, states = partition.batch, partition.states
     sealed = partition.sealed[0] if partition.sealed else None

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from secor.batch.plan import Plans, TopicPlan
+from secor.consume.poison_messages import PoisonMessages
 from secor.consume.stored_object_guard import StoredObjectGuard
-from secor.consume.suspects import Suspects
 from secor.consume.ttl_cache import TtlCache
 from secor.core.errors import (
     AccessDenied,
@@ -48,7 +48,7 @@ def never_refuse(topic_partition: TopicPartition, topic_id: str | None, since: f
 
 
 class Reset(StrEnum):
-    """Where a topic partition without a ledger entry begins."""
+    """Positions of a topic partition without a ledger entry."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -56,7 +56,7 @@ class Reset(StrEnum):
 
 
 class OnDataLoss(StrEnum):
-    """What to do when retention passed the committed offset."""
+    """Reactions to a committed offset that retention has passed."""
 
     CONTINUE = "continue"
     STOP = "stop"
@@ -91,11 +91,11 @@ class Positioning:
         rng: random.Random,
         reset: Reset = Reset.EARLIEST,
         on_data_loss: OnDataLoss = OnDataLoss.CONTINUE,
-        suspects: Suspects | None = None,
+        poison_messages: PoisonMessages | None = None,
         refuse_lost: RefuseLost = never_refuse,
         lease_timeout: float = 30.0,
     ) -> None:
-        """Take the ports and the two policies of the source; ``suspects`` where messages are
+        """Take the ports and the two policies of the source; ``poison_messages`` where messages are
         parsed.
         """
         self._ledger = ledger
@@ -103,7 +103,7 @@ class Positioning:
         self._guard = StoredObjectGuard(store, clock)
         self._topic_ids = TtlCache(source.topic_id, clock, TOPIC_ID_LIFETIME)
         self._plans = plans
-        self._suspects = suspects
+        self._poison_messages = poison_messages
         self._refuse_lost = refuse_lost
         self._clock = clock
         self._observer = observer
@@ -138,7 +138,9 @@ class Positioning:
 
     def suspect(self, topic_partition: TopicPartition, error: MessagesUnwritable) -> bool:
         """Have messages tried one by one that could not be written; False where none can be."""
-        return self._suspects is not None and self._suspects.suspect(topic_partition, error)
+        return self._poison_messages is not None and self._poison_messages.suspect(
+            topic_partition, error
+        )
 
     def _find(self, topic_partition: TopicPartition, since: float) -> StartPosition:
         # The ledger comes first: its entry says under which configuration an open intent was
@@ -159,14 +161,14 @@ class Positioning:
                 self._guard.refuse_any(topic_partition, plan, topic_id, since)
                 self._refuse_lost(topic_partition, topic_id, since)
             except (LedgerLost, TopicRecreated) as error:
-                # Another process may have begun it since, and these are its first objects.
+                # Another process may have started it since, and these are its first objects.
                 if self._ledger.read(topic_partition).committed is None:
                     raise
-                raise Unavailable(f"{topic_partition}: another process has begun it") from error
+                raise Unavailable(f"{topic_partition}: another process has started it") from error
             entry = self._begin(topic_partition, entry, log, topic_id)
         committed = check(topic_partition, entry, log, topic_id)
         # After ``check``, which knows a log that ends too early.  This one has grown again, so
-        # that only the leader epochs tell that it holds other messages.
+        # that only the leader epochs show that it holds other messages.
         refuse_diverged(topic_partition, entry, log, self._source.epoch_end)
         if entry.topic_id is None and topic_id is not None and entry.intent is None:
             # We would have recorded the topic's id: this entry is Java Secor's or a person's.
@@ -175,8 +177,8 @@ class Positioning:
         # inside an object's range and ``verify`` can name it.
         if committed < log.start:
             self._report_lost(topic_partition, committed, log)
-        if self._suspects is not None:
-            plan = self._suspects.watched(topic_partition, plan, committed, since)
+        if self._poison_messages is not None:
+            plan = self._poison_messages.watched(topic_partition, plan, committed, since)
         return StartPosition(
             plan=plan,
             committed=committed,
@@ -191,6 +193,8 @@ class Positioning:
         """Write the first entry before anything is read: from then on, a missing one is lost."""
         if self._reset is Reset.NONE:
             raise no_starting_offset(topic_partition)
+        # The lease is taken although nothing is there: two processes that both believe in a first
+        # assignment must not write two different first entries.
         offset = log.start if self._reset is Reset.EARLIEST else log.end
         lease = self._ledger.lease(topic_partition, self._lease_timeout)
         try:
@@ -205,6 +209,7 @@ class Positioning:
                 " the messages between were deleted before they were stored; accept that with"
                 f" 'secor offsets set ... {log.start}' or kafka.on_data_loss = \"continue\""
             )
+        # Each restart finds the same hole until a batch behind it is committed: count it once.
         reported = max(committed, self._lost_until.get(topic_partition, committed))
         if log.start > reported:
             self._observer.lost(topic_partition, reported, log.start)

@@ -1,4 +1,4 @@
-"""A guard against a lost ledger entry: objects stand in the store that it knows nothing of."""
+"""A guard against a lost ledger entry: the store has objects that no entry covers."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class StoredObjectGuard:
     def refuse_uncommitted(
         self, topic_partition: TopicPartition, plan: TopicPlan, committed: int, since: float
     ) -> None:
-        """Raise ``ObjectConflict`` for what Java Secor, or a connector whose names are taken
-        over, uploaded and was killed before it committed: it would be stored again.
+        """Raise ``ObjectConflict`` for an object that Java Secor, or a connector with the same
+        names, uploaded and did not commit before it was killed: it would be stored again.
         """
         for name in self._from(committed, topic_partition, plan, (plan.root,), since):
             if "fingerprint" not in (self._store.head(name.key).metadata or {}):

@@ -74,6 +74,7 @@ class WatchedParser:
             first, last = offsets.searchsorted([suspected.start, suspected.end]).tolist()
             rows = max(1, (suspected.end - suspected.start) // MOST_PIECES)
             cuts |= {*range(first, last, rows), last}
+        # The usual case: nothing is suspected in this chunk, so it is not cut at all.
         if len(cuts) == 2 and not skipped:
             return self._split(chunk)
         return [part for piece in _pieces(chunk, sorted(cuts)) for part in self._careful(piece)]
@@ -95,6 +96,8 @@ class WatchedParser:
             return self._tried(chunk)
         last = int(chunk.records.column("offset")[-1].as_py())
         suspected = any(spot.start <= start and last < spot.end for spot in self._suspected)
+        # The trail names the offsets before they are parsed: if the process dies in here, the next
+        # one reads over which messages.
         with guarded(chunk.topic_partition, offsets, self._trail):
             parts = self._parser.split(chunk)
             if suspected:

@@ -138,7 +138,7 @@ class LedgerCorrupt(StopPartition):
 
 
 class ObjectConflict(StopPartition):
-    """Another object stands under a name that is ours: never overwrite."""
+    """Another object has a name that is ours: never overwrite it."""
 
     reason = "object_conflict"
 
@@ -243,7 +243,7 @@ class TableStopped(SecorError):
 
 
 class ActionFailed(SecorError):
-    """What a user wants done for a complete partition could not be done."""
+    """An action of the user for a complete partition failed."""
 
 
 class CorruptFile(SecorError):
@@ -267,7 +267,7 @@ def no_starting_offset(topic_partition: object) -> NoStartingOffset:
 
 
 def damaged_content(name: Path | str, seen: int, expected: int) -> RestartPartition:
-    """Return the error for content whose CRC32C is not what it was when it was written."""
+    """Return the error for content with another CRC32C than when it was written."""
     return RestartPartition(
         f"{name} has CRC32C {seen:08x} instead of {expected:08x}: it was damaged after it was"
         " written; its messages are read again, but look at the disk"

@@ -25,7 +25,7 @@ def compile_expression(pattern: str) -> None:
 
 
 def fullmatches(pattern: str, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Tell for each text whether ``pattern`` matches the whole of it."""
+    """Return for each text whether ``pattern`` matches the whole of it."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     column = pa.array(encoded, pa.large_binary()).view(pa.large_string())
     matched: npt.NDArray[np.bool_] = pc.match_substring_regex(column, _whole(pattern)).to_numpy(

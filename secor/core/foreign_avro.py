@@ -27,7 +27,7 @@ _LARGEST_READ = 16 << 20
 """Bytes of a schema, of all metadata."""
 
 _PIECE = 1 << 20
-"""Bytes that are read at once: memory goes by what there is, not by what is claimed."""
+"""Bytes that are read at once: memory grows with the bytes that exist, not with a claimed size."""
 
 _SYNC = 16
 _LONGEST_VARINT = 10
@@ -51,7 +51,7 @@ _PRIMITIVES = {"null": 0, "float": 4, "double": 8} | dict.fromkeys(
 
 
 class SchemaLook:
-    """What a schema allows: the fewest bytes of a value, and whether a type is within itself.
+    """The limits of a schema: the fewest bytes of a value, and whether a type contains itself.
 
     ``schema`` is one that the library has parsed, ``named`` holds types that it only names.
     Raises ``ValueError`` for an array of values that may take no bytes: a few bytes of data

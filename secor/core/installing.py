@@ -63,7 +63,7 @@ def _origin() -> str:
     if (checkout / "setup.py").is_file():
         return str(checkout)
     try:
-        # PEP 610: what pip was told, where that was a directory.
+        # PEP 610: what pip was given, if that was a directory.
         text = distribution("secor").read_text("direct_url.json")
     except PackageNotFoundError:
         text = None

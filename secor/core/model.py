@@ -106,7 +106,7 @@ class Chunk:
 class Part:
     """Rows of a chunk that belong to one output partition (``dt=2026-11-21/hr=04``).
 
-    ``stream`` tells which of the plan's directories and formats they go to.  They are the rows
+    ``stream`` names the plan's directory and format that they go to.  They are the rows
     ``[first, end)`` of ``ordered``, which may have those of several parts, one part behind the
     other: what is the same for all rows is done once with it.
     """
@@ -125,7 +125,7 @@ class Part:
 
     @property
     def rows(self) -> int:
-        """How many rows it has."""
+        """The number of rows."""
         return self.end - self.first
 
     @property
@@ -195,7 +195,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A committed offset of a consumer group, and what the group wrote beside it."""
+    """A committed offset of a consumer group, and the metadata that the group wrote with it."""
 
     offset: int
     metadata: str = ""
@@ -207,7 +207,7 @@ RUNNING_UNLESS = frozenset({"empty", "dead"})
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """What a partition's log holds: ``start`` and the last stable offset ``end``.
+    """The range of a partition's log: ``start`` and the last stable offset ``end``.
 
     ``leader_epoch`` is that of the leader that answered, None where it does not say.
     ``high_watermark`` is where the log ends, open transactions included; None if not asked for.
@@ -221,7 +221,7 @@ class LogRange:
 
     @property
     def last(self) -> int:
-        """Where the log ends, as far as it was asked for; readers of it wait at ``end``."""
+        """The end of the log, as far as it was asked for; readers of it wait at ``end``."""
         return self.end if self.high_watermark is None else max(self.end, self.high_watermark)
 
     @property
@@ -284,8 +284,8 @@ class Withheld:
     transaction: OpenTransaction | None = None
 
     @property
-    def begun(self) -> float:
-        """Since when they wait: since the transaction began, where that is known.
+    def began(self) -> float:
+        """The time since they wait: since the transaction began, where that is known.
 
         A hanging one that nobody knows the start of: since it was last written to.  Of others
         that time says nothing, as messages may have any.

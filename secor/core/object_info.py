@@ -15,11 +15,11 @@ _MOST = 2**63
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What an object tells of itself in its user metadata.
+    """The description of an object in its user metadata.
 
     ``batch`` is the whole batch's range, ``first_offset`` and ``records`` this object's;
-    timestamps in milliseconds, None where no message had one.  ``group`` is told by a batch's
-    last file alone, whose name has nothing of the settings that made it.  ``left_out`` of the
+    timestamps in milliseconds, None where no message had one.  ``group`` is in a batch's
+    last file alone: its name has nothing of the settings that made it.  ``left_out`` of the
     ``records`` have no value and are not in the object; None where its format leaves none out, or
     its writer did not count them.  What the lists up to number ``erasures`` name was taken out.
     """
@@ -95,7 +95,7 @@ class ObjectInfo:
             raise CorruptFile(f"{key}: its metadata is not Secor's ({error})") from error
 
     def same_range(self, other: ObjectInfo) -> bool:
-        """Tell whether both are of one range of one topic, as far as is known by one group.
+        """Return whether both are of one range of one topic, and of one group if both name it.
 
         A topic that was deleted and made again has the same offsets but another id.
         """
@@ -105,7 +105,7 @@ class ObjectInfo:
         return same and len(ids) <= 1 and len(groups) <= 1
 
     def same_content(self, other: ObjectInfo) -> bool:
-        """Tell whether both stand for the same range of the same topic under one configuration.
+        """Return whether both are of the same range of the same topic under one configuration.
 
         Not their records: of two that read the range, the later one may have found fewer
         messages in a log that was compacted meanwhile.

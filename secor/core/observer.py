@@ -45,7 +45,7 @@ class Observer(Protocol):
         losses: Mapping[str, int],
         seconds: float,
     ) -> None:
-        """A batch was committed: ``objects`` of ``size`` bytes, ``seconds`` after it was begun.
+        """A batch was committed: ``objects`` of ``size`` bytes, ``seconds`` after its start.
 
         ``losses`` counts messages as ``FileWriter.losses`` does.
         """

@@ -12,8 +12,8 @@ from secor.core.ports import Clock
 class Pace:
     """One budget for all partitions of a process; None is no limit.
 
-    What was taken is owed afterwards: whoever reads or writes finishes what it has begun, such
-    as a transaction, and waits before it begins more.
+    What was taken is owed afterwards: a reader or writer finishes what it started, such
+    as a transaction, and waits before it starts more.
     """
 
     clock: Clock

@@ -83,7 +83,7 @@ class MessageSource(Protocol):
         """Go on where ``pause`` stopped."""
 
     def release(self, partitions: Iterable[TopicPartition]) -> None:
-        """Tell that nothing of these revoked partitions is in work any more."""
+        """Note that nothing of these revoked partitions is in work any more."""
 
     def known_end(self, topic_partition: TopicPartition) -> int | None:
         """Return the last stable offset as last heard from the broker, without waiting.
@@ -130,7 +130,7 @@ class Lease(Protocol):
         """Seconds, from the *start* of a won write, in which nobody else can hold it."""
 
     def held(self) -> bool:
-        """Tell whether it is still held, as far as is known here, without asking."""
+        """Return whether it is still held, as far as is known here, without asking."""
 
     def read(self) -> Entry:
         """Read the entry from the ledger.  Raises ``Unavailable``, ``LedgerCorrupt``."""
@@ -164,7 +164,7 @@ class Lease(Protocol):
 
 
 class OffsetLedger(Protocol):
-    """Where committed offsets and intents of one group live."""
+    """The ledger of one group: committed offsets and intents."""
 
     def read(self, topic_partition: TopicPartition) -> Entry:
         """Read an entry.  Raises ``Unavailable``, ``LedgerCorrupt``."""
@@ -173,7 +173,7 @@ class OffsetLedger(Protocol):
         """Take the lease.  Raises ``LeaseLost`` after ``timeout`` seconds, ``Unavailable``."""
 
     def healthy(self) -> bool:
-        """Tell whether the ledger answers, as far as is known here, without asking."""
+        """Return whether the ledger answers, as far as is known here, without asking."""
 
     def close(self) -> None:
         """End the connection."""
@@ -212,7 +212,7 @@ class ObjectStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OldVersion:
-    """What a bucket with versions keeps of an object that was deleted or replaced."""
+    """A version of a deleted or replaced object, kept by a bucket with versions."""
 
     key: str
     id: str
@@ -237,7 +237,7 @@ class VersionedStore(Protocol):
 
 
 class Sink(Protocol):
-    """Where a format's bytes go.  ``write`` takes the whole buffer or raises."""
+    """A destination for a format's bytes.  ``write`` takes the whole buffer or raises."""
 
     def write(self, data: bytes | bytearray | memoryview | pa.Buffer, /) -> object:
         """Append ``data``."""
@@ -304,7 +304,7 @@ class RenderingFormat(LogFormat, Protocol):
     """A format whose rows have the same bytes in every file: its writers share them."""
 
     def render_rows(self, records: pa.RecordBatch) -> RenderedRows:
-        """Render rows of ``SCHEMA``, of which each file then takes some."""
+        """Render rows of ``SCHEMA``; each file then takes some of them."""
 
 
 class Parser(Protocol):

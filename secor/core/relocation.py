@@ -43,7 +43,7 @@ class Relocation:
     by: str
 
     def concerns(self, direction: Direction, other: LedgerPlace) -> bool:
-        """Tell whether it records a move to, or from, the other ledger."""
+        """Return whether it records a move to, or from, the other ledger."""
         return self.direction is direction and self.ledger_id == other.id
 
 
@@ -69,6 +69,6 @@ def refusal(group: str, here: str, relocation: Relocation) -> LedgerMoved:
             f" back, stop all processes and say 'secor offsets move NEW OLD', see {_PAGE}"
         )
     return LedgerMoved(
-        f"group {group}: moving its offsets from {relocation.ledger} to {here} was begun {made}"
+        f"group {group}: moving its offsets from {relocation.ledger} to {here} began {made}"
         f" and is not finished: say 'secor offsets move OLD NEW' again, see {_PAGE}"
     )

@@ -46,7 +46,7 @@ def read_bytes(store: ObjectStore, key: str) -> bytes | None:
 def put_bytes(
     store: ObjectStore, key: str, body: bytes, metadata: Mapping[str, str] | None = None
 ) -> bool:
-    """Put an object if it is absent; tell whether it was.
+    """Put an object if it is absent; return whether it was.
 
     Raises as ``ObjectStore.put``, but not ``AlreadyExists``.
     """

@@ -40,7 +40,7 @@ def how_many(number: int, singular: str, many: str | None = None) -> str:
 def iso_time(seconds: float) -> str:
     """Return seconds since the epoch in ISO 8601; plain text for what no calendar has.
 
-    Whoever writes messages may give them any timestamp.
+    A producer may give a message any timestamp.
     """
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
@@ -102,7 +102,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def unescaped_name(name: str) -> str:
-    """Return the text of which ``escaped_name`` made a name."""
+    """Return the text that ``escaped_name`` made into a name."""
     return re.sub(r"_x([0-9A-F]{6}|[0-9A-F]{4})_", lambda match: chr(int(match[1], 16)), name)
 
 
@@ -146,5 +146,5 @@ def mask_command(text: str) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a setting of this name holds a password or something like it."""
+    """Return whether a setting of this name holds a password or something like it."""
     return re.fullmatch(_SENSITIVE, name, re.I) is not None

@@ -80,7 +80,7 @@ class Request(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdentity:
-    """What the coordinator gave to a transactional id; a higher epoch fences lower ones."""
+    """The coordinator's grant to a transactional id; a higher epoch fences lower ones."""
 
     producer_id: int
     epoch: int

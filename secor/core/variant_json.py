@@ -1,7 +1,7 @@
 """JSON text of values of several kinds, as one column holds them between decoder and format.
 
 How a decoder types a column depends on what else is in the chunk; what becomes of a value may
-not.  So the text has all that a column of one kind has: JSON, and bytes, which are told from
+not.  So the text has all that a column of one kind has: JSON, and bytes, marked to differ from
 the text that is their base64.  It never leaves: what is stored, or names a path, is made of
 the values.
 """
@@ -20,7 +20,7 @@ MIXED = {b"secor.encoding": b"json"}
 """Of a string field that holds such text."""
 
 DECLARED = {b"secor.type": b"declared"}
-"""Of a field of doubles whose messages' schema says so: it is no column of integers, even if its
+"""Of a field of doubles by the messages' schema: it is no column of integers, even if its
 values have no fraction yet."""
 
 UUID = {b"secor.type": b"uuid"}
@@ -49,7 +49,7 @@ SMALLEST_EXACT = 1e-290
 
 
 class LongNumber(float):
-    """A double that stands for a number with more digits than it holds; ``text`` has them."""
+    """A double for a number with more digits than it holds; ``text`` has them."""
 
     __slots__ = ("text",)
 
@@ -76,7 +76,7 @@ def number(text: str) -> float:
 
 
 def _is_kept(text: str, value: float) -> bool:
-    """Tell whether the shortest text of a double is the number that was written."""
+    """Return whether the shortest text of a double is the number that was written."""
     if text == repr(value):  # ``dumps`` may have written it, of a double that was never text
         return True
     digits = repr(value).partition("e")[0].replace(".", "").strip("-0")
@@ -91,17 +91,17 @@ def _is_kept(text: str, value: float) -> bool:
 
 
 def is_mixed(field: pa.Field) -> bool:
-    """Tell whether a field holds such text, by its type or by a decoder's metadata."""
+    """Return whether a field holds such text, by its type or by a decoder's metadata."""
     return isinstance(field.type, pa.JsonType) or MIXED.items() <= (field.metadata or {}).items()
 
 
 def is_declared(field: pa.Field) -> bool:
-    """Tell whether a field's type is that of its messages' schema, by a decoder's metadata."""
+    """Return whether a field's type is that of its messages' schema, by a decoder's metadata."""
     return DECLARED.items() <= (field.metadata or {}).items()
 
 
 def is_uuid_text(field: pa.Field) -> bool:
-    """Tell whether a field holds UUIDs as text, by a decoder's metadata."""
+    """Return whether a field holds UUIDs as text, by a decoder's metadata."""
     return UUID.items() <= (field.metadata or {}).items()
 
 

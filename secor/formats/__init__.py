@@ -106,7 +106,7 @@ MAGIC: tuple[tuple[bytes, str, Mapping[str, object]], ...] = (
     (b"\x1f\x8b", "text", {"codec": "gzip"}),
     (b"\x28\xb5\x2f\xfd", "text", {"codec": "zstd"}),
 )
-"""First bytes of files whose name tells nothing, as Java Secor's."""
+"""First bytes of files without an extension in the name, as Java Secor's."""
 
 
 def make_format(name: str, **settings: object) -> LogFormat:

@@ -222,7 +222,7 @@ def _parquet_of_messages(inputs: Inputs) -> LogFormat | None:
 
 
 def _parquet_codec(inputs: Inputs) -> str:
-    """Return the codec of the first file that has rows: one without them does not tell."""
+    """Return the codec of the first file that has rows: a file without rows does not show it."""
     from pyarrow import parquet as pq
 
     for key, file in inputs.each():

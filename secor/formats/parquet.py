@@ -51,7 +51,7 @@ class ParquetFormat:
 
     @property
     def extension(self) -> str:
-        """The codec is inside, so the name does not tell it."""
+        """The codec is inside the file, so the extension does not name it."""
         return ".parquet"
 
     @property
@@ -94,7 +94,7 @@ def whole_messages(parquet: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
 
 
 def holds_messages(schema: pa.Schema) -> bool:
-    """Tell whether a file has exactly the columns of whole messages, with their types.
+    """Return whether a file has exactly the columns of whole messages, with their types.
 
     A column that is only called ``timestamp`` or ``value`` may be anybody's.
     """

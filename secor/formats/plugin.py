@@ -35,7 +35,7 @@ class PlugInFile(Protocol):
 
 
 class PlugIn(Protocol):
-    """What a package offers.  The bytes of a file are a function of its rows alone."""
+    """A package's format.  The bytes of a file are a function of its rows alone."""
 
     extension: str
     identity: str
@@ -108,7 +108,7 @@ class PluginFormat:
         )
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-        """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
+        """Yield rows as JSON messages, with their metadata columns.  Raises ``CorruptFile``."""
         return read(self._plug_in, file, name)
 
 
@@ -153,7 +153,7 @@ def reader_of(filename_extension: str) -> PluginReader | None:
 
 
 class _GuardedSink:
-    """What a plug-in writes to; after ``discard`` nothing more reaches the file."""
+    """A plug-in's sink; after ``discard`` nothing more reaches the file."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink: Sink | None = sink

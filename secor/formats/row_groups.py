@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 COLUMN = 1024
-"""Bytes that a column of a piece costs beside its rows, in objects and rounding; measured."""
+"""Bytes that a column of a piece costs in objects and rounding, without rows; measured."""
 
 SCATTERED = 32 * 1024
-"""Bytes that small pieces may cost beside their rows before they are put together."""
+"""Bytes that small pieces may cost, without rows, before they are put together."""
 
 FEWEST = 4
 """Small pieces that are put together: fewer would cost more than they hold, in a wide schema."""
@@ -26,11 +26,11 @@ class Pieces:
     def __init__(self) -> None:
         self.rows = 0
         self.buffered = 0
-        """Bytes in memory, with those that each piece costs beside its rows."""
+        """Bytes in memory, with the overhead of each piece."""
         self._large: list[pa.RecordBatch] = []
         self._small: list[pa.RecordBatch] = []
         self._small_bytes = 0
-        self._beside = 0
+        self._overhead = 0
 
     def add(self, part: pa.RecordBatch) -> None:
         """Put rows aside."""
@@ -39,14 +39,16 @@ class Pieces:
             # A few rows would keep a whole fetched batch in memory.
             part = part.take(pa.array(np.arange(part.num_rows)))
             size = part.get_total_buffer_size()
-        self._beside = self._beside or COLUMN * sum(_columns(field.type) for field in part.schema)
+        self._overhead = self._overhead or COLUMN * sum(
+            _columns(field.type) for field in part.schema
+        )
         self.rows += part.num_rows
-        self.buffered += size + self._beside
+        self.buffered += size + self._overhead
         self._small.append(part)
         self._small_bytes += size
-        beside = len(self._small) * self._beside
-        if size >= self._beside or (
-            len(self._small) >= FEWEST and beside > SCATTERED + self._small_bytes
+        overhead = len(self._small) * self._overhead
+        if size >= self._overhead or (
+            len(self._small) >= FEWEST and overhead > SCATTERED + self._small_bytes
         ):
             self._join()
 
@@ -66,9 +68,9 @@ class Pieces:
         if len(self._small) > 1:
             joined = pa.concat_batches(self._small)
             size = joined.get_total_buffer_size()
-            self.buffered += size - self._small_bytes - (len(self._small) - 1) * self._beside
+            self.buffered += size - self._small_bytes - (len(self._small) - 1) * self._overhead
             self._small, self._small_bytes = [joined], size
-        if self._small_bytes >= self._beside:
+        if self._small_bytes >= self._overhead:
             self._large.append(joined)
             self._small, self._small_bytes = [], 0
 

@@ -30,7 +30,7 @@ FED = 64 * 1024
 """Bytes that a compressor is given at a time; so many of each open file may wait in memory."""
 
 _AT_ONCE = 16
-"""Blocks of which one write is made: about a megabyte before it is compressed."""
+"""Blocks in one write: about a megabyte before it is compressed."""
 
 ISAL_MEMORY = 2
 """ISA-L's ``memLevel``: a third of its greatest memory, for 0.1 % more bytes at the same speed."""
@@ -92,7 +92,7 @@ class SpillingSink(Sink, Protocol):
 
     @property
     def should_spill(self) -> bool:
-        """Whether so many files are open that their compressors would fill the memory."""
+        """True if so many files are open that their compressors would fill the memory."""
 
     def spill(self, data: Data, /) -> None:
         """Keep ``data`` behind what was spilled before; nothing may have been written yet."""
@@ -147,7 +147,7 @@ class _Blocks:
         self._held = 0
 
     def _spill(self, view: memoryview) -> bool:
-        """Keep bytes out of memory, unless they are too many or the compressor has begun."""
+        """Keep bytes out of memory, unless they are too many or the compressor was started."""
         if self._spill_sink is None or self._compressor is not None:
             return False
         size = len(self._rest) + view.nbytes

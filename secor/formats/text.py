@@ -99,11 +99,11 @@ class TextFormat:
             f"the delimiter {self.delimiter!r} is nowhere in its {rest} bytes: either"
             " output.delimiter is another one, or the file was cut short within its first message,"
             " or it is Java Secor's, written without secor.file.writer.Delimiter: where its"
-            " messages end cannot be told, so read them from the topic or as a whole"
+            " messages end is unknown, so read them from the topic or as a whole"
         )
 
     def render_rows(self, records: pa.RecordBatch) -> RenderedText:
-        """Render the payloads, of which each file then takes some."""
+        """Render the payloads; each file then takes some of them."""
         return RenderedText(self, records)
 
     def render(self, values: pa.Array) -> pa.Buffer:
@@ -126,7 +126,7 @@ class Splitter:
     """Payloads of delimited text that comes in pieces, in linear time.
 
     What has no delimiter yet is kept in ``rest`` and never looked at again, but for the few
-    bytes in which a delimiter may have begun: a payload may come in thousands of pieces.
+    bytes where a delimiter may begin: a payload may come in thousands of pieces.
     """
 
     def __init__(self, delimiter: bytes, name: str) -> None:
@@ -142,7 +142,7 @@ class Splitter:
 
         Raises ``CorruptFile`` for one above ``LARGEST_PAYLOAD``.
         """
-        # Fewer bytes than the delimiter has: it may have begun in them, and cannot be within.
+        # Fewer bytes than the delimiter has: it may begin in them, and cannot be within.
         overlap = min(len(self._delimiter) - 1, len(self.rest))
         payloads = (bytes(self.rest[len(self.rest) - overlap :]) + data).split(self._delimiter)
         del self.rest[len(self.rest) - overlap :]
@@ -182,7 +182,7 @@ class RenderedText:
 
     @cached_property
     def _begins(self) -> npt.NDArray[np.int64]:
-        """Where the text of each row begins, and where that of the last one ends."""
+        """The beginnings of each row's text, and the end of the last one."""
         lengths = pc.fill_null(pc.binary_length(self.values), 0).to_numpy(zero_copy_only=False)
         lengths = lengths + len(self._format.delimiter)
         if self._skips_null:
@@ -229,7 +229,7 @@ class RenderedText:
 
 
 class TextWriter:
-    """One text file in the making; ``losses`` tells what it met."""
+    """One text file in the making; ``losses`` counts what it left out."""
 
     def __init__(self, sink: Sink, log_format: TextFormat) -> None:
         self._format = log_format

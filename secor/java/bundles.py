@@ -10,7 +10,7 @@ from secor.java.pinned import artifact, ivy_module
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A program by its Maven coordinates and those of what it needs beside it.
+    """A program by its Maven coordinates and those of what it needs as well.
 
     That is ``organisation:name:version``, or ``organisation:name:version:classifier`` for
     another jar of that module, which comes without what it needs.

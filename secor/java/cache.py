@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 Progress = Callable[[str], None]
-"""Called with one short line whenever there is something to tell a waiting person."""
+"""Called with one short line of progress for a waiting person."""
 
 
 def cache_folder() -> Path:

@@ -75,7 +75,7 @@ def _run_ivy(bundle: Bundle, module: Path, into: Path, progress: Progress) -> No
     command = [*_ivy_command(), "-ivy", str(module), "-cache", str(cache_folder() / "ivy")]
     command += ["-types", "jar", "bundle", "-m2compatible"]
     command += ["-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"]
-    begun = reported = time.monotonic()
+    started = reported = time.monotonic()
     fetched = 0
 
     def hear(line: str) -> None:
@@ -84,7 +84,7 @@ def _run_ivy(bundle: Bundle, module: Path, into: Path, progress: Progress) -> No
         if time.monotonic() - reported > _SECONDS_BETWEEN_LINES:
             reported = time.monotonic()
             what = f"{fetched} jars fetched" if fetched else "finding what it needs"
-            progress(f"{bundle.name}: {what}, {reported - begun:.0f} s")
+            progress(f"{bundle.name}: {what}, {reported - started:.0f} s")
 
     run_ivy(bundle.name, command, hear)
     if not into.is_dir():

@@ -21,7 +21,7 @@ AT_ONCE = 6
 """Ivys that run side by side: each asks for one jar after the other, and mostly waits."""
 
 FETCHED = "[SUCCESSFUL ]"
-"""In each line of Ivy's output that tells of a jar."""
+"""A part of each line in Ivy's output about a jar."""
 
 _SECONDS_BETWEEN_LINES = 3.0
 
@@ -54,7 +54,7 @@ class Jar:
 
     @property
     def ivy_name(self) -> str:
-        """What Ivy calls it in its output."""
+        """Its name in Ivy's output."""
         return f"{self.organisation}#{self.name};{self.version}"
 
 
@@ -128,7 +128,7 @@ class BundleFetch:
         self._progress = progress
         self._lock = threading.Lock()
         self._fetched: set[str] = set()
-        self._begun = self._told = time.monotonic()
+        self._started = self._reported = time.monotonic()
 
     def run(self, working: Path, into: Path) -> None:
         """Fetch and check.  Raises ``Unavailable`` with the end of an Ivy's output."""
@@ -157,10 +157,10 @@ class BundleFetch:
         with self._lock:
             self._fetched.add(line.split("]", 1)[1].strip().partition("!")[0])
             now = time.monotonic()
-            if now - self._told < _SECONDS_BETWEEN_LINES:
+            if now - self._reported < _SECONDS_BETWEEN_LINES:
                 return
-            self._told = now
-            self._progress(self._line(now - self._begun))
+            self._reported = now
+            self._progress(self._line(now - self._started))
 
     def _line(self, seconds: float) -> str:
         fetched = [jar for jar in self._jars if jar.ivy_name in self._fetched]

@@ -1,6 +1,6 @@
 """Fields of decoded rows by dotted path, and values as text.
 
-Text must depend on the value alone: the same number may stand in a column of integers or,
+Text must depend on the value alone: the same number may be in a column of integers or,
 in another chunk, among fractions in a column of doubles, and has to name the same path.
 """
 
@@ -155,7 +155,7 @@ def _is_short(value: float) -> bool:
 
 
 def readable(column: pa.Array) -> pa.Array:
-    """Return a column whose every value Python can hold.
+    """Return the column with null for each value that Python cannot hold.
 
     Strings as bytes, since they may be no UTF-8; times as Arrow writes them, since they may
     be finer than microseconds or beyond the years 1 to 9999.

@@ -44,7 +44,7 @@ Codes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class RowPaths:
-    """For each row an index into ``paths``; rows of which ``bad`` tells have -1."""
+    """For each row an index into ``paths``; rows in ``bad`` have -1."""
 
     codes: Codes
     paths: list[str]
@@ -70,7 +70,7 @@ class Layout:
 
     @property
     def is_routes(self) -> bool:
-        """Whether it begins as do the directories into which routes bring messages."""
+        """True if it begins as do the directories into which routes bring messages."""
         return self.template.startswith(ROUTED)
 
     @property
@@ -158,7 +158,7 @@ def _compile(template: str, zone: Zone) -> list[str | LayoutPiece]:
         else:
             piece = _placeholder(template, token["inside"], zone, "=" in written.split("/")[-1])
             parts.append(piece)
-            written += _stand_in(template, token["inside"], piece)
+            written += _sample_text(template, token["inside"], piece)
     _check_pieces(template, written)
     return parts
 
@@ -197,8 +197,8 @@ def _placeholder(template: str, inside: str, zone: Zone, named: bool) -> LayoutP
     return FieldPiece(path, named)
 
 
-def _stand_in(template: str, inside: str, piece: LayoutPiece) -> str:
-    """Return what stands for a placeholder where pieces are counted: NUL for a value."""
+def _sample_text(template: str, inside: str, piece: LayoutPiece) -> str:
+    """Return the text for a placeholder where pieces are counted: NUL for a value."""
     if isinstance(piece, TimePiece):
         return "".join(f"{text}0" for text, _ in directives(inside.partition(":")[2]))
     return "0" if isinstance(piece, BucketPiece | PartitionPiece) else "\0"

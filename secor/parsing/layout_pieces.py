@@ -48,7 +48,7 @@ Codes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class LayoutColumns:
-    """What a layout looks at: rows of one chunk that are to be placed.
+    """A layout's view of a chunk: its rows that are to be placed.
 
     ``micros`` are the times, UTC; ``topics`` a name for each row, or one for all;
     ``partition`` is the Kafka partition that all rows are from.

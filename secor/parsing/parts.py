@@ -28,7 +28,7 @@ def parts_of(
 ) -> Iterator[Part]:
     """Yield a part for each place (output stream, output partition) that a row names, by first row.
 
-    Rows keep their order.  Nothing is copied where the rows of each part stand together.
+    Rows keep their order.  Nothing is copied where the rows of each part are contiguous.
     """
     used = _by_first_row(codes)
     if not len(used):

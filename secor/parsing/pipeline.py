@@ -59,7 +59,7 @@ def stream_of(topic: str) -> str:
 
 @runtime_checkable
 class Distribution(Protocol):
-    """What becomes of decoded and transformed messages, where it is more than a place."""
+    """The last step of decoded and transformed messages, where it is more than a place."""
 
     @property
     def identity(self) -> str:
@@ -67,7 +67,7 @@ class Distribution(Protocol):
 
     @property
     def takes_tombstones(self) -> bool:
-        """Whether messages without a value come to it; else they are bad."""
+        """True if messages without a value come to it; else they are bad."""
 
     def parts(self, works: Sequence[Work]) -> list[Part]:
         """Return the parts of live rows, in the order of offsets; others are taken out of their
@@ -98,13 +98,13 @@ class Pipeline:
     ) -> None:
         """With ``typed``, parts have the decoded fields in a further column ``row``, brought
         to ``schema`` if there is one; with ``origin``, the columns ``topic`` and ``partition``
-        before it.  ``growth`` tells which messages need a wider schema: they are not parsed.
+        before it.  ``growth`` notes the messages that need a wider schema: they are not parsed.
         Of the messages' own ``columns`` parts have these, offset and timestamp at least: others
         would be copied for nothing.  ``timestamp_faults`` says which of Kafka's timestamps
         their column cannot hold, ``row_faults`` which rows of the schema a file cannot hold.
 
         Values of more than ``max_message_bytes`` are bad before they are decoded.
-        ``check`` is for users' plug-ins.  ``count`` is told how many messages were filtered
+        ``check`` is for users' plug-ins.  ``count`` gets the number of messages that were filtered
         and quarantined, by counter.  A ``Distribution`` takes the place of placement and schema.
         """
         self._decoder = decoder
@@ -128,7 +128,7 @@ class Pipeline:
 
     @property
     def gives_values(self) -> bool:
-        """Whether a plug-in gives the values to store."""
+        """True if a plug-in gives the values to store."""
         return self._placement is not None and self._placement.gives_values
 
     @property
@@ -260,7 +260,7 @@ class Pipeline:
     def _with_rows(self, works: Sequence[Work]) -> list[pa.RecordBatch]:
         """Return the messages with their fields; those that do not fit the schema are bad."""
         if self._schema is None:
-            return [self._beside(work, work.decoded.rows) for work in works]
+            return [self._with_messages(work, work.decoded.rows) for work in works]
         if self._growth is not None:
             look_at_first(self._growth, self._schema, works)
         fits = [self._schema.fit(work.decoded.rows) for work in works]
@@ -270,9 +270,11 @@ class Pipeline:
         for work, bad, (rows, _) in zip(works, reasons, fits, strict=True):
             faults = self._row_faults(rows) if self._row_faults is not None else {}
             work.fail("schema", {**faults, **bad})
-        return [self._beside(work, rows) for work, (rows, _) in zip(works, fits, strict=True)]
+        return [
+            self._with_messages(work, rows) for work, (rows, _) in zip(works, fits, strict=True)
+        ]
 
-    def _beside(self, work: Work, rows: pa.StructArray) -> pa.RecordBatch:
+    def _with_messages(self, work: Work, rows: pa.StructArray) -> pa.RecordBatch:
         columns = work.chunk.records.select(self._columns).columns
         fields = [SCHEMA.field(name) for name in self._columns]
         if self._origin:

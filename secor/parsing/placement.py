@@ -26,7 +26,7 @@ Codes = npt.NDArray[np.int64]
 
 @dataclass
 class Lost:
-    """What of a whole chunk does not go on: why, by row, and how many on purpose.
+    """The messages of a chunk that do not go on: the reason by row, and how many on purpose.
 
     ``undeclared`` counts, by field, the values without a column in rows that go on.  ``events``
     are those of ``filtered`` that change no row, by kind.
@@ -75,7 +75,7 @@ class Work:
             self.leave_out(rows)
 
     def has_fields(self) -> npt.NDArray[np.bool_]:
-        """Tell which live rows have fields that can be looked at."""
+        """Return which live rows have fields that can be looked at."""
         return self.live if self.tombstones is None else self.live & ~self.tombstones
 
     def replace_values(self, values: Mapping[int, bytes | None]) -> None:
@@ -133,7 +133,7 @@ class Placement(Protocol):
 
     @property
     def gives_values(self) -> bool:
-        """Whether it gives the values to store, too."""
+        """True if it gives the values to store, too."""
 
     def place(self, work: Work) -> tuple[Codes, list[str]]:
         """Return for the live rows an index into the paths; others have ``NOWHERE``."""

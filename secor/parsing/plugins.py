@@ -7,7 +7,7 @@ their settings, once for each topic:
 - over single messages: ``place(message) -> str | None`` returns the output partition, None
   to leave the message out on purpose, and raises for one that belongs into quarantine.
 
-The same message must always have the same result, whatever was parsed before and beside
+The same message must always have the same result, whatever was parsed before and with
 it: after a crash another process parses again, and the objects must come out the same.
 """
 
@@ -83,7 +83,7 @@ def load_plugin(path: str, method: str, settings: Mapping[str, object]) -> Any:
 
 
 def identity_of(path: str, settings: Mapping[str, object]) -> str:
-    """Return what stands for a plug-in in the fingerprint: its module's bytes, too."""
+    """Return a plug-in's part of the fingerprint: its module's bytes, too."""
     module = importlib.import_module(path.partition(":")[0])
     file: str | None = getattr(module, "__file__", None)
     # By its loader: the module may be in an archive, as Spark hands them on.
@@ -159,7 +159,7 @@ def _check_names(plugin: Any, path: str) -> None:
 
 
 def _fault_of(result: object, count: int) -> str | None:
-    """Tell what is wrong with what a plug-in returned for ``count`` rows."""
+    """Return what is wrong with a plug-in's result for ``count`` rows, or None."""
     if not isinstance(result, Decoded) or not isinstance(result.rows, pa.StructArray):
         returned = type(result.rows if isinstance(result, Decoded) else result).__name__
         return f"it must return Decoded, with its rows as a StructArray, not {returned}"
@@ -201,7 +201,7 @@ class MessagePlaces:
         elif not self.gives_values:
             raise PluginFailed(
                 f"plug-in {type(self._plugin).__name__}: it gives the value to store, and its class"
-                " does not say so: write gives_values = True, which secor verify goes by"
+                " does not say so: write gives_values = True, which secor verify needs"
             )
         fault = _path_fault(placed.output_partition) or _value_fault(placed.value)
         return (None, fault) if fault else (placed, None)
@@ -214,7 +214,7 @@ def _value_fault(value: object) -> str | None:
 
 
 def _path_fault(path: object) -> str | None:
-    """Tell what is wrong with a plug-in's output partition; nothing is mended in silence."""
+    """Return what is wrong with a plug-in's output partition; none is corrected in silence."""
     if not isinstance(path, str):
         return f"the plug-in returned {type(path).__name__} {show_value(path)}, not text or None"
     try:

@@ -11,10 +11,10 @@ from secor.core.model import Chunk, TopicPartition
 
 @dataclass
 class BadLimits:
-    """Stops a topic partition of which too much goes into quarantine.
+    """A limit of what goes into quarantine; beyond it a topic partition stops.
 
     Counted over windows of ``window`` messages, from where reading began.  The share is
-    judged at the end of a window, and before that only where the rest of it could not mend
+    judged at the end of a window, and before that only where the rest of it could not change
     it any more.
     """
 
@@ -50,7 +50,7 @@ class BadLimits:
             raise TooManyBad(
                 f"{topic_partition}: {bad} of {messages} messages cannot be written, more than"
                 f" {limit} allows; the last: {reason}; if one cause fails them all (a library, a"
-                " format, a column's type), mend that; to have them in quarantine raise the limit"
+                " format, a column's type), fix that; to have them in quarantine raise the limit"
             )
 
     def _check(
@@ -66,6 +66,6 @@ class BadLimits:
         del self._counts[topic_partition]
         raise TooManyBad(
             f"{topic_partition}: {wrong} of the last {seen} messages cannot be parsed, more than "
-            f"{limit} allows in {self.window}; the last: {bad[max(bad)]}; mend the parser's "
+            f"{limit} allows in {self.window}; the last: {bad[max(bad)]}; correct the parser's "
             "settings or raise the limit"
         )

@@ -13,7 +13,7 @@ from secor.core.errors import NotFound, Unavailable
 THREADS = 8
 
 ANY_KIND = ""
-"""The kind of a schema whose registry does not tell: AVRO, JSON and PROTOBUF are the others."""
+"""The kind of a schema without one in the registry: AVRO, JSON and PROTOBUF are the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +188,6 @@ class _Unknown:
     delay: float = 0.0
 
     def is_due(self, now: float) -> bool:
-        """Tell whether to ask again: after the delay, and once more before messages are bad."""
+        """Return whether to ask again: after the delay, and once more before messages are bad."""
         last_look = self.asked_at < self.waits_until <= now
         return last_look or now >= self.asked_at + self.delay

@@ -41,7 +41,7 @@ class SchemaVersion:
         return self.subject, self.version
 
     def means(self, other: SchemaVersion) -> bool:
-        """Tell whether it is the same schema, however its text is laid out."""
+        """Return whether it is the same schema, however its text is laid out."""
         return (self.kind, self._content()) == (other.kind, other._content())
 
     def _content(self) -> tuple[Any, ...]:
@@ -91,7 +91,7 @@ class RegistryState:
 
 @dataclass(frozen=True, slots=True)
 class RegistryComparison:
-    """What the registry has of what was kept: ``missing`` are in the order of registering."""
+    """The registry compared with what was kept: ``missing`` are in the order of registering."""
 
     total: int
     missing: tuple[SchemaVersion, ...]
@@ -167,7 +167,7 @@ def _referenced_first(versions: Sequence[SchemaVersion]) -> Iterator[SchemaVersi
 def register(server: RegistryServer, comparison: RegistryComparison) -> list[str]:
     """Register what is missing under its ids, and set compatibility; return what was refused.
 
-    A subject that is refused does not stop the others.  A subject that was begun before stays
+    A subject that is refused does not stop the others.  A subject that was started before stays
     in the mode IMPORT until all of it is there.
     """
     refused: dict[str, str] = {}

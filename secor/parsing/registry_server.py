@@ -56,7 +56,7 @@ class Credentials:
     keyfile: str | None = None
 
     def headers(self) -> dict[str, str]:
-        """Return the header that says who asks."""
+        """Return the header with the credentials."""
         if self.token is not None:
             return {"Authorization": f"Bearer {self.token}"}
         if self.username is None:
@@ -247,7 +247,7 @@ class ApicurioSource:
 
 
 def source_of(framing: str | None, url: str, credentials: Credentials) -> SchemaSource:
-    """Return the schemas of the registry whose serialisers frame messages so.
+    """Return the schemas of the registry that belongs to this framing.
 
     Raises ``ConfigurationError``.
     """
@@ -334,5 +334,5 @@ def _body_of(error: urllib.error.HTTPError) -> dict[str, Any]:
 
 
 def _is_unknown(body: Mapping[str, Any]) -> bool:
-    """Tell whether the registry itself says that there is no such schema."""
+    """Return whether the registry itself says that there is no such schema."""
     return body.get("error_code") in UNKNOWN or body.get("name") in UNKNOWN_NAMES

@@ -19,7 +19,7 @@ class Decoded:
     """The fields of a chunk's messages.
 
     ``rows`` is a struct array with one row a message, null where the message is bad;
-    ``bad`` tells why, by row number.  A field that a message lacks is null.
+    ``bad`` has the reasons, by row number.  A field that a message lacks is null.
     """
 
     rows: pa.StructArray
@@ -94,7 +94,7 @@ class SchemaGrowth(Protocol):
         """
 
     def has_new_fields(self, rows: pa.StructArray) -> bool:
-        """Tell whether rows have values in fields that the schema lacks, at little cost."""
+        """Return whether rows have values in fields that the schema lacks, at little cost."""
 
     def misfits(self, rows: pa.StructArray) -> Mapping[int, str]:
         """Return why rows do not fit the present schema."""
@@ -105,7 +105,7 @@ class SchemaGrowth(Protocol):
 
 @runtime_checkable
 class Dividing(Protocol):
-    """What a step may be besides."""
+    """An optional part of a step."""
 
     def apart(self, decoded: Decoded) -> Sequence[Rows]:
         """Return the rows that it can give one type, in groups; each row is in one."""

@@ -24,7 +24,7 @@ EditObject = Callable[[dict[str, Any], str, int], None]
 
 
 def valid(column: pa.Array) -> Truths:
-    """Tell for each row whether it is not null."""
+    """Return for each row whether it is not null."""
     truths: Truths = column.is_valid().to_numpy(zero_copy_only=False)
     return truths
 
@@ -50,7 +50,7 @@ def routes_of(kind: pa.StructType, path: str) -> list[list[str]]:
 
 
 def beyond(rows: pa.StructArray, path: str) -> Truths:
-    """Tell in which rows there is something at a dotted path, but within a list or a map."""
+    """Return in which rows there is something at a dotted path, but within a list or a map."""
     differing = np.zeros(len(rows), dtype=bool)
     for steps in routes(rows.type, path):
         differing |= _beyond(rows, steps)
@@ -78,7 +78,7 @@ def _beyond(here: pa.Array, steps: Sequence[str]) -> Truths:
 
 
 def _leads(value: Any, steps: Sequence[str], within: bool) -> bool:
-    """Tell whether a path leads to something in a value, ``within`` a list or through one."""
+    """Return whether a path leads to something in a value, ``within`` a list or through one."""
     if not steps:
         return within and value is not None
     if isinstance(value, list):
@@ -143,7 +143,7 @@ def rename_field(rows: pa.StructArray, steps: Sequence[str], name: str) -> pa.St
 
 
 def alike(kind: pa.StructType, path: Sequence[str], other: Sequence[str]) -> bool:
-    """Tell whether the columns at two places of one structure can be one, if both exist."""
+    """Return whether the columns at two places of one structure can be one, if both exist."""
     fields = _field_at(kind, path), _field_at(kind, other)
     if fields[0] is None or fields[1] is None:
         return True

@@ -1,8 +1,8 @@
 """Timestamps in text: reads columns of them by shape.
 
 Texts are read together by *shape*: the text with every digit as 0.  The expression is matched
-with each shape once; where it finds the parts of a time, they stand in all texts of that shape,
-whose digits are read as one matrix.
+with each shape once; where it finds the parts of a time, they are in all texts of that shape,
+and their digits are read as one matrix.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Good = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class TextShapeGroup:
-    """Rows whose texts have one shape; ``digits[p]`` are their digits at place ``p``."""
+    """Rows with texts of one shape; ``digits[p]`` are their digits at place ``p``."""
 
     shape: str
     rows: Integers
@@ -82,7 +82,7 @@ def group_by_shape(column: pa.Array) -> Iterator[TextShapeGroup]:
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """Where the parts of a time stand in a shape, and what its letters say."""
+    """The places of a time's parts in a shape, and the meaning of its letters."""
 
     spans: Mapping[str, tuple[int, int]]
     month: int | None

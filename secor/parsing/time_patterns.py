@@ -112,24 +112,24 @@ def _java(pattern: str) -> Iterator[str]:
         elif token["other"] is not None:
             yield _literal(token["other"], pattern)
         else:
-            beside = [
+            neighbours = [
                 neighbour["letters"]
                 for neighbour in (
                     *tokens[max(index - 1, 0) : index],
                     *tokens[index + 1 : index + 2],
                 )
             ]
-            yield _java_letters(token["letters"], any(map(_is_number, beside)), pattern)
+            yield _java_letters(token["letters"], any(map(_is_number, neighbours)), pattern)
 
 
 def _is_number(letters: str | None) -> bool:
     return letters is not None and (letters[0] in _NUMBERS or letters in ("M", "MM", "L", "LL"))
 
 
-def _java_letters(letters: str, beside: bool, pattern: str) -> str:
+def _java_letters(letters: str, touches_number: bool, pattern: str) -> str:
     """Return the expression of a run of one letter, as SimpleDateFormat reads it.
 
-    How many letters there are says how many digits, but only where a number is ``beside``.
+    The number of letters is that of digits, but only where the run ``touches_number``.
     https://docs.oracle.com/javase/8/docs/api/java/text/SimpleDateFormat.html
     """
     letter, count = letters[0], len(letters)
@@ -139,9 +139,9 @@ def _java_letters(letters: str, beside: bool, pattern: str) -> str:
         return _STRPTIME["Y"]
     if letter in "ML":
         name = "b" if count > 2 else "m"
-        return _STRPTIME["b"] if name == "b" else _digits("m", count, beside)
+        return _STRPTIME["b"] if name == "b" else _digits("m", count, touches_number)
     if letter in _JAVA:
-        return _digits(_JAVA[letter], count, beside)
+        return _digits(_JAVA[letter], count, touches_number)
     if letter == "S":
         return r"(?P<f>\d{1,9})" if count == 1 else rf"(?P<f>\d{{{min(count, 9)}}})"
     if letter in _JAVA_OFFSETS:
@@ -156,7 +156,7 @@ def _java_letters(letters: str, beside: bool, pattern: str) -> str:
     )
 
 
-def _digits(name: str, count: int, beside: bool) -> str:
+def _digits(name: str, count: int, touches_number: bool) -> str:
     most = 3 if name == "j" else 2
-    width = f"{{{count}}}" if count > most or (beside and count > 1) else f"{{1,{most}}}"
+    width = f"{{{count}}}" if count > most or (touches_number and count > 1) else f"{{1,{most}}}"
     return rf"(?P<{name}>\d{width})"

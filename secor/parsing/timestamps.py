@@ -4,7 +4,7 @@ Never the clock of this machine, and never 1970 for want of anything better: a m
 time is missing, unreadable or exactly 1970-01-01T00:00:00Z (what an unset field looks like)
 is bad, and so is one before the year 1 or after 9999.
 
-Numbers of format ``auto`` are told apart by their digits, as Java Secor does:
+Numbers of format ``auto`` are distinguished by their digits, as Java Secor does:
 
     9, 10 digits      seconds         (1973 to 2286)
     13, 14, 15        milliseconds    (2001 on)

@@ -42,7 +42,7 @@ class Selector(Protocol):
         """The fields that it must see."""
 
     def keep(self, decoded: Decoded) -> Truths:
-        """Tell for each row whether it stays."""
+        """Return for each row whether it stays."""
 
 
 @runtime_checkable
@@ -70,7 +70,7 @@ class Router(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Leaves a field out, wherever it stands."""
+    """A step that leaves a field out, at any depth."""
 
     path: str
 
@@ -133,7 +133,7 @@ class Mask:
 
 
 def _kept(rows: pa.StructArray, path: str, verb: str) -> dict[int, str]:
-    """Tell of the rows in which a secret would stay where it is."""
+    """Return the rows where a secret would stay, with the reason."""
     why = f"{path} is within a list or a map: {verb} the whole of that"
     return dict.fromkeys(np.flatnonzero(beyond(rows, path)).tolist(), why)
 
@@ -215,7 +215,7 @@ class Filter:
         return None if self.values is None else sorted(str(text_of(value)) for value in self.values)
 
     def keep(self, decoded: Decoded) -> Truths:
-        """Tell for each row whether it stays."""
+        """Return for each row whether it stays."""
         column = field_at(decoded.rows, self.path)
         if self.values is None and self.pattern is None:
             return valid(column) ^ self.negated

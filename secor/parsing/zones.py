@@ -28,7 +28,7 @@ GREATEST = 2_932_897 * DAY - 1
 
 SECONDS_A_DAY = 86_400
 MOST_DAYS = 4096
-"""Days whose offset is remembered."""
+"""Days with a remembered offset."""
 
 
 class Zone:
@@ -74,7 +74,7 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        # Only what is a slip of the pen: GMT+0 is nothing for who wrote GMT+2, nor MST for PST.
+        # Suggest only a slip of the pen: neither GMT+0 for GMT+2 nor MST for PST.
         near = get_close_matches(name, available_timezones(), n=1, cutoff=0.85)
         named = ', such as "Europe/Amsterdam"; "Etc/GMT-2" is always two hours ahead of UTC'
         hint = f"; did you mean {near[0]}?" if near else named

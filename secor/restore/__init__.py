@@ -10,8 +10,8 @@ Words
 Invariants
     One transactional id for each source partition.  Records and the source offset behind them are
     in one transaction: both or neither.
-    Initialise first, then read the offset (``opening``): whoever initialised last reads an offset
-    that nobody can move any more.  Assignment only decides who works.
+    Initialise first, then read the offset (``opening``): the last writer to initialise reads an
+    offset that nobody can move any more.  The assignment only decides which daemon works.
     Identity is the archived offset, never file and line: overlapping or rewritten archives resume
     exactly.
 

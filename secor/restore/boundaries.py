@@ -26,7 +26,7 @@ class Boundaries:
     max_records: int = 1_000_000
 
     def due(self, piece: Piece, *, elapsed: float, size: int, records: int) -> bool:
-        """Tell whether a transaction ends behind ``piece``.
+        """Return whether a transaction ends behind ``piece``.
 
         ``elapsed``, ``size`` and ``records`` are the transaction's, that piece included.
         """

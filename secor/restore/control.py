@@ -1,4 +1,4 @@
-"""The job's own record: what a person wants of it, for every daemon to see.
+"""The job's own record: the state that a person requests, for every daemon to see.
 
 It is the last record of key ``["<job>"]`` in the last partition of the offsets topic:
 ``{"archive": …, "generation": …, "partitions": …, "spec": …, "state": "running" | "paused" |
@@ -33,8 +33,8 @@ ATTEMPTS = 5
 """How often a change is tried before it is given up."""
 
 
-class Wish(Enum):
-    """What a person wants of the job."""
+class RequestedState(Enum):
+    """The state of the job that a person has requested."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -50,7 +50,7 @@ class JobRecord:
     store, and in records of versions that did not keep it.
     """
 
-    wish: Wish
+    requested: RequestedState
     generation: int
     spec: str
     partitions: int
@@ -65,7 +65,7 @@ class JobRecord:
                 "generation": self.generation,
                 "partitions": self.partitions,
                 "spec": self.spec,
-                "state": self.wish.value,
+                "state": self.requested.value,
                 "targets": dict(self.targets),
             }
         ).encode()
@@ -107,7 +107,7 @@ class JobControl:
     """Reads and changes the job's record.
 
     ``make_writer`` gives a writer for a transactional id: a change is a transaction under the
-    job's own id, so that of two persons who change it at a time one is refused.
+    job's own id, so of two persons who change it at the same time one is refused.
     """
 
     def __init__(
@@ -146,11 +146,11 @@ class JobControl:
         self,
         spec: str,
         partitions: int,
-        wish: Wish = Wish.RUNNING,
+        requested: RequestedState = RequestedState.RUNNING,
         targets: Mapping[str, str] = MappingProxyType({}),
         archive: str | None = None,
     ) -> JobRecord:
-        """Return the record for a daemon that begins; write the first, with ``wish``.
+        """Return the record for a daemon that starts; write the first, with ``requested``.
 
         ``targets`` are the ids of the target topics now, ``archive`` is where the job reads;
         those that the record has stay.
@@ -159,8 +159,8 @@ class JobControl:
 
         def started(before: JobRecord | None) -> JobRecord:
             if before is None:
-                return JobRecord(wish, 1, spec, partitions, targets, archive)
-            # Another daemon may have begun since the look: with another file, perhaps.
+                return JobRecord(requested, 1, spec, partitions, targets, archive)
+            # Another daemon may have started since the look: with another file, perhaps.
             check_record(self._job, before, spec, partitions, archive)
             return replace(
                 before,
@@ -183,7 +183,7 @@ class JobControl:
 
         return self._change(changed)
 
-    def wish(self, wish: Wish, moved_to: str | None = None) -> JobRecord:
+    def request(self, requested: RequestedState, moved_to: str | None = None) -> JobRecord:
         """Change what is wanted; with ``moved_to``, where all objects of the archive are now.
 
         Raises ``ConfigurationError`` for a job that never began.
@@ -191,10 +191,12 @@ class JobControl:
 
         def changed(before: JobRecord | None) -> JobRecord:
             if before is None:
-                raise ConfigurationError(f"job {self._job} has not begun: see 'secor restore run'")
+                raise ConfigurationError(
+                    f"job {self._job} was not started: see 'secor restore run'"
+                )
             archive = before.archive if moved_to is None else moved_to
             generation = next_generation(before)
-            return replace(before, wish=wish, archive=archive, generation=generation)
+            return replace(before, requested=requested, archive=archive, generation=generation)
 
         return self._change(changed)
 
@@ -224,7 +226,7 @@ def _decode(where: TopicPartition, value: bytes) -> JobRecord:
     try:
         decoded = load_json(value)
         return JobRecord(
-            Wish(decoded["state"]),
+            RequestedState(decoded["state"]),
             int(decoded["generation"]),
             str(decoded["spec"]),
             int(decoded["partitions"]),

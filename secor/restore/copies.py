@@ -25,7 +25,7 @@ RETRY_EVERY = 30.0
 
 
 class CopiesObserver(Protocol):
-    """Is told what happens to copies."""
+    """An observer of copies."""
 
     def not_copied(self, topic: str, error: SecorError) -> None:
         """The shared topic did not take the newest offsets; it is tried again later."""
@@ -85,7 +85,7 @@ class OffsetCopies:
         self._again_at = 0.0
 
     def committed(self, source: SourcePartition, next_offset: int) -> None:
-        """Take an offset whose commit has returned."""
+        """Take an offset after its commit has returned."""
         with self._lock:
             self._pending[source] = next_offset
 

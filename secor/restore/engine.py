@@ -1,4 +1,4 @@
-"""One daemon of a job: its membership, its workers, and what a person wishes."""
+"""One daemon of a job: its membership, its workers, and the state that a person requests."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from secor.core.errors import (
 from secor.core.model import TopicPartition
 from secor.core.pace import Pace
 from secor.core.ports import Assigned, Clock, MessageSource, Revoked
-from secor.restore.control import JobRecord, Wish
+from secor.restore.control import JobRecord, RequestedState
 from secor.restore.model import SourcePartition
 from secor.restore.opening import Opened, Opener
 from secor.restore.schedule import After, AssignedSource, Opening, Phase, Schedule
 
-WISH_EVERY = 2.0
+RECORD_EVERY = 2.0
 """Seconds between two looks at the job's record."""
 GONE_LOOKS = 3
 """Looks in a row that find no offsets topic: a broker may not have heard of it yet."""
@@ -37,16 +37,16 @@ _STEP = 0.05
 
 
 class EngineObserver(Protocol):
-    """Is told what the engine does."""
+    """An observer of the engine."""
 
     def failed(self, source: SourcePartition, error: SecorError, meaning: After) -> None:
         """Opening or writing a source partition met an error."""
 
-    def wished(self, wish: Wish) -> None:
+    def requested_state_changed(self, requested: RequestedState) -> None:
         """The job's record says something else than before."""
 
     def assigned(self, sources: int) -> None:
-        """This daemon holds so many source partitions now."""
+        """The source partitions that this daemon holds."""
 
     def not_listed(self, error: SecorError) -> None:
         """The archive could not be listed; it is tried again later."""
@@ -57,9 +57,9 @@ class EngineObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Why a daemon ended, and what it leaves."""
+    """The end of a daemon: the requested state, and what it leaves."""
 
-    wish: Wish
+    requested: RequestedState
     failed: tuple[AssignedSource, ...]
     written: int
 
@@ -69,7 +69,7 @@ class Engine:
 
     ``run_once`` is for the main thread, ``work_once`` for any number of workers.
     ``sources`` lists the source partitions by partition of the offsets topic; ``written``
-    tells whether all of some, which are not held here, is written.
+    says whether all of some, which are not held here, is written.
     """
 
     def __init__(
@@ -101,8 +101,8 @@ class Engine:
         self._leaving: set[TopicPartition] = set()
         self._listed = sources()
         self._discover_at = clock.monotonic() + DISCOVER_EVERY
-        self._wish = Wish.RUNNING
-        self._wish_at = 0.0
+        self._requested = RequestedState.RUNNING
+        self._record_at = 0.0
         self._gone_looks = 0
         self._stop = False
 
@@ -113,22 +113,22 @@ class Engine:
         self._stop = True
 
     @property
-    def wish(self) -> Wish:
-        """What the job's record said at the last look."""
-        return self._wish
+    def requested(self) -> RequestedState:
+        """The requested state at the last look at the job's record."""
+        return self._requested
 
     def stopping(self, offsets: TopicPartition) -> bool:
-        """Tell whether a transaction of this partition is to end now."""
+        """Return whether a transaction of this partition is to end now."""
         return self._halted or not self.owns(offsets)
 
     def owns(self, offsets: TopicPartition) -> bool:
-        """Tell whether a partition of the offsets topic is assigned to this daemon."""
+        """Return whether a partition of the offsets topic is assigned to this daemon."""
         with self._lock:
             return self._schedule.owns(offsets)
 
     @property
     def _halted(self) -> bool:
-        return self._stop or self._wish is not Wish.RUNNING
+        return self._stop or self._requested is not RequestedState.RUNNING
 
     @property
     def assigned(self) -> list[AssignedSource]:
@@ -139,7 +139,7 @@ class Engine:
     # --------------------------------------------------------- the main thread
 
     def run_once(self, timeout: float) -> Ended | None:
-        """Take what the group says and what is wished; tell when the daemon has ended.
+        """Take the group's events and the requested state; return how the daemon has ended.
 
         Raises ``LedgerLost`` when the offsets topic is gone.
         """
@@ -149,22 +149,23 @@ class Engine:
             elif isinstance(event, Revoked):
                 self._revoke(event.partitions)
         self._release()
-        self._look_at_wish()
+        self._look_at_requested_state()
         self._discover()
         finished = self._finished()
         with self._lock:
             working = [source for source in self._schedule.assigned if source.phase in _IN_WORK]
-            over = self._stop or self._wish is Wish.STOPPED or finished
+            over = self._stop or self._requested is RequestedState.STOPPED or finished
+            # What is in work ends its transaction first, also when the job is stopped.
             if working or not over:
                 return None
             failed = tuple(
                 source for source in self._schedule.assigned if source.phase is Phase.FAILED
             )
             done = sum(source.phase is Phase.EXHAUSTED for source in self._schedule.assigned)
-            return Ended(self._wish, failed, done)
+            return Ended(self._requested, failed, done)
 
     def _finished(self) -> bool:
-        """Tell whether the whole job is done, or something of ours has failed.
+        """Return whether the whole job is done, or something of ours has failed.
 
         What other daemons hold counts: one that died leaves its source partitions to us, and
         its session takes longer to end than our own last transaction.
@@ -200,8 +201,10 @@ class Engine:
             self._leaving |= partitions
 
     def _release(self) -> None:
-        """Tell the group which revoked partitions have nothing in work any more."""
+        """Release the revoked partitions that have nothing in work any more."""
         with self._lock:
+            # A partition is released only when none of its transactions is open here: the new
+            # owner's first request would abort it.
             free = {offsets for offsets in self._leaving if not self._schedule.busy(offsets)}
             for offsets in free:
                 self._schedule.forget(offsets)
@@ -211,11 +214,11 @@ class Engine:
             self._membership.release(free)
             self._observer.assigned(count)
 
-    def _look_at_wish(self) -> None:
+    def _look_at_requested_state(self) -> None:
         now = self._clock.monotonic()
-        if now < self._wish_at:
+        if now < self._record_at:
             return
-        self._wish_at = now + WISH_EVERY
+        self._record_at = now + RECORD_EVERY
         try:
             known = self._read_record()
         except OffsetsTopicGone as error:
@@ -229,10 +232,10 @@ class Engine:
         if known is None:
             # It was there when this daemon began.
             raise LedgerLost(f"the offsets topic has lost the job's record; {_START_ANEW}")
-        wish = known.wish
-        if wish is not self._wish:
-            self._wish = wish
-            self._observer.wished(wish)
+        requested = known.requested
+        if requested is not self._requested:
+            self._requested = requested
+            self._observer.requested_state_changed(requested)
 
     def _discover(self) -> None:
         if not self._follow or self._clock.monotonic() < self._discover_at:
@@ -289,14 +292,14 @@ class Engine:
             self._report(assigned_source, error)
             return
         with self._lock:
-            self._schedule.turned(assigned_source, turn)
+            self._schedule.record_step(assigned_source, turn)
 
     def _report(self, assigned_source: AssignedSource, error: SecorError) -> None:
         with self._lock:
             meaning = self._schedule.failed(assigned_source, error)
-            owned = self._schedule.owns(assigned_source.offsets)
-        # Whoever lost a partition is fenced by its new owner: that is no fault.
-        if owned:
+            still_ours = self._schedule.owns(assigned_source.offsets)
+        # A daemon that lost a partition is fenced by its new owner: that is no fault.
+        if still_ours:
             self._observer.failed(assigned_source.source, error, meaning)
 
 

@@ -62,7 +62,7 @@ def probe_fencing(
 
 
 def _advice(job: str, code: BrokerCode, what: str) -> str:
-    """Return what a person is told of a refusal.  Raises ``Unavailable``."""
+    """Return the advice for a refusal.  Raises ``Unavailable``."""
     if code is BrokerCode.INVALID_TRANSACTION_TIMEOUT:
         return (
             f"{what}: writing.transaction_timeout is above the brokers'"

@@ -20,7 +20,7 @@ from secor.restore.pairs import Pair
 
 @dataclass(frozen=True, slots=True, order=True)
 class GroupOffset:
-    """What a group has committed: the next offset of ``topic_partition`` to consume."""
+    """A group's committed offset: the next of ``topic_partition`` to consume."""
 
     group: str
     topic_partition: TopicPartition
@@ -29,7 +29,7 @@ class GroupOffset:
 
 
 class Precision(Enum):
-    """How near a translated offset is to the message where the group goes on."""
+    """Precisions of a translated offset: its distance from the message where the group goes on."""
 
     EXACT = "exact"
     ROUNDED = "rounded down"
@@ -48,7 +48,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """Where ``group`` goes on in ``target``; ``came_from`` are the offsets that it is made of."""
+    """The offset where ``group`` goes on in ``target``; it was made of ``came_from``."""
 
     group: str
     target: TopicPartition
@@ -57,7 +57,7 @@ class Translation:
 
     @property
     def metadata(self) -> str:
-        """What the group wrote beside its offset, where there is only one."""
+        """The group's metadata of its offset, where there is only one."""
         return self.came_from[0].metadata if len(self.came_from) == 1 else ""
 
 
@@ -74,10 +74,10 @@ CountRecords = Callable[[SourcePartition, TopicPartition, OffsetRange], int]
 
 
 class Places:
-    """Where source offsets stand on the target, from the pairs of a job's transactions."""
+    """The places of source offsets on the target, from the pairs of a job's transactions."""
 
     def __init__(self, pairs: Iterable[Pair], count: CountRecords) -> None:
-        """``count`` is asked about runs whose source offsets have gaps."""
+        """``count`` is asked about runs with gaps in their source offsets."""
         runs: dict[tuple[SourcePartition, TopicPartition], list[tuple[int, int, int, int]]] = {}
         for pair in pairs:
             it = pair.placement
@@ -91,11 +91,11 @@ class Places:
         return sorted(target for known, target in self._runs if known == source)
 
     def sources(self, target: TopicPartition) -> list[SourcePartition]:
-        """Return the source partitions of which a target partition has messages."""
+        """Return the source partitions that a target partition has messages of."""
         return sorted(source for source, known in self._runs if known == target)
 
     def find(self, source: SourcePartition, target: TopicPartition, offset: int) -> int | None:
-        """Return where the first message of ``source`` at ``offset`` or behind it stands.
+        """Return the place of the first message of ``source`` at ``offset`` or behind it.
 
         None where all that was written of it is below ``offset``.
         """
@@ -127,7 +127,7 @@ def translate(
     """Translate the offsets of one group.
 
     ``sources`` are the job's source partitions; ``written`` is how far it has written each.
-    ``by_time`` gives a place for offsets of which no pair is known.
+    ``by_time`` gives a place for offsets without a known pair.
     """
     by_source = {
         (other_source.topic, other_source.partition): other_source for other_source in sources
@@ -166,7 +166,7 @@ def _of_target(
             place = places.find(source, target, known[source].offset)
             rounded |= written[source] < known[source].offset
         elif source.topic in topics:
-            # A partition of which the group has not consumed anything yet.
+            # A partition that the group has not consumed anything of yet.
             place = places.find(source, target, 0)
         else:
             continue
@@ -181,6 +181,6 @@ def _by_time(
     offset: GroupOffset, place: tuple[TopicPartition, int] | None
 ) -> Translation | Untranslated:
     if place is None:
-        return Untranslated(offset, "nothing tells where its messages stand on the target")
+        return Untranslated(offset, "nothing says where its messages are on the target")
     target, position = place
     return Translation(offset.group, target, Position(position, Precision.BY_TIME), (offset,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from secor.core.errors import ConfigurationError, SpecChanged
-from secor.restore.control import JobRecord, Wish, check_record
+from secor.restore.control import JobRecord, RequestedState, check_record
 from secor.restore.ports import RestoreSource
 from secor.restore.preflight import Finding, Severity, TargetTopic
 
@@ -35,7 +35,7 @@ def lost_offsets(
 def record_findings(
     known: JobRecord | None, job: str, spec: str, partitions: int, archive: str | None
 ) -> Iterator[Finding]:
-    """Return what the record of a job that has begun says against going on with this file.
+    """Return what the record of a started job says against going on with this file.
 
     ``partitions`` are those of its offsets topic, ``archive`` is the store that the file names.
     """
@@ -45,18 +45,18 @@ def record_findings(
         check_record(job, known, spec, partitions, archive)
     except (SpecChanged, ConfigurationError) as error:
         yield Finding(Severity.REFUSE, job, str(error))
-    if known.wish is not Wish.RUNNING:
+    if known.requested is not RequestedState.RUNNING:
         yield Finding(
             Severity.WARN,
             job,
-            f"the job is {known.wish.value}, and writes nothing until 'secor restore resume'",
+            f"the job is {known.requested.value}, and writes nothing until 'secor restore resume'",
         )
 
 
 def source_findings(source: RestoreSource, *, required: bool, boundary: str) -> Iterator[Finding]:
     """Return what a source cannot do of what the job wants.
 
-    ``required`` tells whether each message has to be written once; ``boundary`` is the job's.
+    ``required`` says whether each message has to be written once; ``boundary`` is the job's.
     """
     answer = source.exactly_once()
     if required and answer is not True:
@@ -83,7 +83,7 @@ def promise_findings(*, transactional: bool, interval: float) -> Iterator[Findin
             "writing.exactly_once",
             "is disabled: messages are visible at once, and those since the last offset"
             f" (writing.interval = {interval:g} s) are written again after a crash, or by two"
-            " daemons beside each other when a partition moves",
+            " daemons at the same time when a partition moves",
         )
 
 

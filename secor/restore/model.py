@@ -21,7 +21,7 @@ def canonical(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourcePartition:
-    """One partition of one topic of an archive: what a transactional id stands for."""
+    """One partition of one topic of an archive: it has one transactional id."""
 
     archive: str
     topic: str
@@ -74,13 +74,13 @@ class JobSpec:
 
     @property
     def hash(self) -> str:
-        """Return what stands in every offset record: 16 hexadecimal digits."""
+        """Return the hash that is in every offset record: 16 hexadecimal digits."""
         text = canonical({"job": self.job, **self.settings})
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class Boundary(Enum):
-    """What a source says of the transaction that a piece ends."""
+    """Ends of the transaction of a piece, as its source sets them."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -106,7 +106,7 @@ class Piece:
 
 
 class Silence(Enum):
-    """Why a source gives no piece."""
+    """Reasons why a source gives no piece."""
 
     NOTHING_YET = "nothing yet"
     EXHAUSTED = "exhausted"
@@ -114,13 +114,13 @@ class Silence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceExtent:
-    """What a source has of one source partition.
+    """The extent of one source partition in its source.
 
     ``range`` are archived offsets; ``holes`` are offsets inside it that no object has, though
     their batches should; ``faults`` are sentences about objects that cannot be used.
     ``size`` is in bytes; ``oldest`` and ``newest`` are the least and the greatest timestamp, in
     milliseconds, where they are known.  ``left_out`` messages have no value and are not in the
-    objects; ``uncounted`` are the keys of objects that may have left some out, and do not tell.
+    objects; ``uncounted`` are the keys of objects that may have left some out, without saying so.
     Below ``beginning`` the archive has expired.
     """
 

@@ -114,7 +114,7 @@ def held_back(
 def changed_since(
     archived: Mapping[str, str], wanted: Mapping[str, str], present: Mapping[str, str]
 ) -> list[str]:
-    """Return the settings of which the topic has neither the archived value nor the held one."""
+    """Return the settings where the topic has neither the archived value nor the held one."""
     return sorted(
         name
         for name, value in _at_the_end(archived, wanted).items()

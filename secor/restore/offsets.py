@@ -45,7 +45,7 @@ def partition_of(job: str, source: SourcePartition, partitions: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StoredOffset:
-    """What an offset record says; ``spec`` is the hash of the spec that wrote it."""
+    """The content of an offset record; ``spec`` is the hash of the spec that wrote it."""
 
     next_offset: int
     spec: str
@@ -104,7 +104,7 @@ def read_offsets(
 
     A daemon calls it *after* it has initialised the transactional ids of the partition's source
     partitions.  The end is asked read-uncommitted: a read-committed end stops short of a
-    transaction whose markers are being written, and what it wrote would be written again.
+    transaction with markers that are being written, and what it wrote would be written again.
     ``committed`` is for a person's look, which waits for no open transaction.
     """
     end = log.end(topic_partition, committed=committed)
@@ -148,7 +148,7 @@ def check_partitions(topic: str, partitions: int) -> None:
 
 
 def _source_of(job: str, key: bytes | None) -> tuple[SourcePartition | None, bool]:
-    """Return whose offset a key is for; else whether the record is another one of the job."""
+    """Return the source partition of a key; else whether the record is another one of the job."""
     try:
         name, *rest = load_json(key or b"")
         if name != job or not rest:

@@ -1,7 +1,7 @@
 """Taking over source partitions: initialise, read the offsets, check, run.
 
 The order is what makes it exactly once.  Initialising fences every earlier owner and ends its
-transaction; so what is read after it is final, and whoever initialises last goes on rightly.
+transaction; so what is read after it is final, and the last to initialise goes on rightly.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from secor.restore.writer.writer import TransactionalWriter
 
 
 class Assignment(Protocol):
-    """What this daemon knows of its partitions of the offsets topic."""
+    """This daemon's view of its partitions of the offsets topic."""
 
     def owns(self, offsets: TopicPartition) -> bool:
-        """Tell whether one is still assigned to it."""
+        """Return whether one is still assigned to it."""
 
     def stopping(self, offsets: TopicPartition) -> bool:
-        """Tell whether transactions of one are to end now."""
+        """Return whether transactions of one are to end now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,7 @@ class Opener:
             writer = self.make_writer(transactional_id(self.settings.spec.job, source))
             try:
                 writer.initialise()
+            # Brokers are away: each further id would wait as long for the same answer.
             except Unavailable:
                 raise
             except SecorError as error:

@@ -1,4 +1,4 @@
-"""Which source offsets stand where on the target: kept for each transaction.
+"""Pairs of source offsets and their places on the target: kept for each transaction.
 
 A record of the offsets topic, in the same transaction: key
 ``["<job>", {"archive": …, "from": <first source offset>, "partition": …, "topic": …}]``,
@@ -61,7 +61,7 @@ def source_of_key(job: str, key: bytes | None) -> SourcePartition | None:
 
 
 def pairs_of(job: str, rows: Iterable[tuple[bytes | None, bytes | None]]) -> list[Pair]:
-    """Return the pairs that records of the offsets topic tell of."""
+    """Return the pairs in records of the offsets topic."""
     pairs: list[Pair] = []
     for key, value in rows:
         source = source_of_key(job, key)

@@ -31,14 +31,14 @@ class RestoreSource(Protocol):
     """
 
     def exactly_once(self) -> bool | None:
-        """Tell whether an offset gives the same records, in the same order, each time.
+        """Return whether an offset gives the same records, in the same order, each time.
 
         None where the source does not know; then, and for False, a job is refused that wants
         each message once.
         """
 
     def defines_transactions(self) -> bool:
-        """Tell whether pieces have boundaries, for ``writing.boundary = "source"``."""
+        """Return whether pieces have boundaries, for ``writing.boundary = "source"``."""
 
     def partitions(self) -> Sequence[SourcePartition]:
         """Return the source partitions there are now, sorted."""

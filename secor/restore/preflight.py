@@ -14,7 +14,7 @@ SEE_SETTINGS = "DESCRIBE_CONFIGS"
 
 
 class Severity(Enum):
-    """What a finding means for the job."""
+    """Meanings of a finding for the job."""
 
     REFUSE = "refuse"
     WARN = "warn"
@@ -46,10 +46,10 @@ class TargetTopic:
 
 @dataclass(frozen=True, slots=True)
 class JobLimits:
-    """What the rules look at of the job; ``now`` in milliseconds since the epoch.
+    """The rules' view of the job; ``now`` in milliseconds since the epoch.
 
-    ``same_partitions`` tells whether a message's partition is known from that of its archive,
-    which ``mapping`` gives another number.  ``own`` tells whether what the target holds is the
+    ``same_partitions`` says whether a message's partition is known from that of its archive,
+    which ``mapping`` gives another number.  ``own`` says whether what the target holds is the
     job's own, ``written`` whether the job has offsets of this topic's source partitions.
     """
 

@@ -11,7 +11,7 @@ from secor.restore.model import Piece, Silence
 
 
 class ReadAhead:
-    """A ``PieceReader`` whose thread reads while a transaction is written.
+    """A ``PieceReader`` with a thread that reads while a transaction is written.
 
     So a slow store never keeps a transaction open: the writer waits for a piece as long as
     the transaction may still last.  ``most_bytes`` bounds what is held.

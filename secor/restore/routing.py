@@ -39,7 +39,7 @@ def kept_rows(row_filter: RowFilter, source: SourcePartition, records: pa.Record
         return mask
     raise PluginFailed(
         f"{source}: source.filter {gave}: it has to give a column of bool, a truth for each row;"
-        f" {_MEND}"
+        f" {_REMEDY}"
     )
 
 
@@ -63,12 +63,12 @@ def transformed(
         return result
     raise PluginFailed(
         f"{source}: source.transform {gave}: it has to give a RecordBatch with the same columns,"
-        f" rows and offsets; {_MEND}"
+        f" rows and offsets; {_REMEDY}"
     )
 
 
-_MEND = (
-    "mend the class, and then give the job another name, or stop it and run 'secor restore offsets"
+_REMEDY = (
+    "fix the class, and then give the job another name, or stop it and run 'secor restore offsets"
     " reset'"
 )
 """The class belongs to the job's spec: a changed one is another job."""
@@ -88,7 +88,7 @@ def _called(
         first, last = records.column("offset")[0], records.column("offset")[-1]
         raise PluginFailed(
             f"{source}: {key} failed with {error_text(error)} on the messages of offsets {first}"
-            f" to {last}; {_MEND}"
+            f" to {last}; {_REMEDY}"
         ) from error
 
 
@@ -132,7 +132,7 @@ class Routing:
         return self.template.replace("{topic}", topic)
 
     def has_room(self, source: SourcePartition) -> bool:
-        """Tell whether the target had the partitions that this source partition needs."""
+        """Return whether the target had the partitions that this source partition needs."""
         count = self.partitions.get(self.target(source.topic), 0)
         return count > (0 if self.partitioning == "key" else self._number(source))
 

@@ -30,7 +30,7 @@ from secor.restore.task import Task, Turn
 
 
 class Phase(Enum):
-    """Where a source partition stands."""
+    """Phases of a source partition."""
 
     CLOSED = "closed"
     OPENING = "opening"
@@ -41,17 +41,17 @@ class Phase(Enum):
 
 
 class After(Enum):
-    """What an error means for a source partition."""
+    """Meanings of an error for a source partition."""
 
     OPEN_AGAIN = "open again"
     TRY_LATER = "try later"
-    """A person has to mend it, and nothing tells when: it is tried again now and then."""
+    """A person has to fix it, at an unknown time: it is tried again now and then."""
     FAIL = "fail"
     """Only another configuration can help."""
 
 
 LATER_BASE, LATER_CAP = 15.0, 300.0
-"""Seconds between two attempts of what a person has to mend."""
+"""Seconds between two attempts after an error that a person has to fix."""
 
 _AFTER: Sequence[tuple[type[SecorError], After]] = (
     (ArchiveIncomplete, After.TRY_LATER),
@@ -69,13 +69,13 @@ TRANSITIONS = MappingProxyType(
         (Phase.CLOSED, Phase.OPENING): "its partition of the offsets topic is opened",
         (Phase.OPENING, Phase.READY): "initialised, its offset read",
         (Phase.OPENING, Phase.CLOSED): "not ours, paused, or an error that passes",
-        (Phase.OPENING, Phase.FAILED): "an error that a person must mend",
+        (Phase.OPENING, Phase.FAILED): "an error that a person must fix",
         (Phase.READY, Phase.WORKING): "a turn begins",
         (Phase.WORKING, Phase.READY): "a turn wrote, or found nothing for now",
         (Phase.WORKING, Phase.EXHAUSTED): "all is written",
         (Phase.WORKING, Phase.CLOSED): "the writer is of no use any more",
-        (Phase.WORKING, Phase.FAILED): "an error that a person must mend",
-        (Phase.FAILED, Phase.OPENING): "it is looked whether somebody has mended it",
+        (Phase.WORKING, Phase.FAILED): "an error that a person must fix",
+        (Phase.FAILED, Phase.OPENING): "another try: somebody may have fixed it",
         (Phase.EXHAUSTED, Phase.WORKING): "it is looked whether the source has grown",
     }
 )
@@ -116,7 +116,7 @@ class Opening:
 
 
 class Schedule:
-    """What this daemon holds; for one thread at a time."""
+    """The schedule of this daemon's source partitions; for one thread at a time."""
 
     def __init__(self, *, clock: Clock, rng: random.Random, look_again: float | None) -> None:
         """``look_again`` is after how many seconds an exhausted source may have grown."""
@@ -132,7 +132,7 @@ class Schedule:
         return list(self._assigned.values())
 
     def owns(self, offsets: TopicPartition) -> bool:
-        """Tell whether a partition of the offsets topic is assigned."""
+        """Return whether a partition of the offsets topic is assigned."""
         return offsets in self._known_sources
 
     def assign(self, offsets: TopicPartition, sources: Iterable[SourcePartition]) -> None:
@@ -148,11 +148,11 @@ class Schedule:
                 self._assigned[source] = AssignedSource(source, offsets)
 
     def revoke(self, offsets: TopicPartition) -> None:
-        """Give a partition up: nothing of it is begun any more."""
+        """Give a partition up: nothing of it is started any more."""
         self._known_sources.discard(offsets)
 
     def busy(self, offsets: TopicPartition) -> bool:
-        """Tell whether anything of a partition is in work."""
+        """Return whether anything of a partition is in work."""
         return any(
             assigned_source.phase in (Phase.OPENING, Phase.WORKING)
             for assigned_source in self._assigned.values()
@@ -180,6 +180,7 @@ class Schedule:
         ]
         for assigned_source in due:
             if assigned_source.phase in _UNOPENED:
+                # All of the partition together: its offsets are read once for all of them.
                 together = tuple(
                     other
                     for other in due
@@ -217,8 +218,8 @@ class Schedule:
                 1.0 if assigned_source.task is None else 0.0
             )
 
-    def turned(self, assigned_source: AssignedSource, turn: Turn) -> None:
-        """Bring how a turn ended: only work that was done ends a row of failures."""
+    def record_step(self, assigned_source: AssignedSource, turn: Turn) -> None:
+        """Record how a step ended.  Only progress resets the failure count."""
         if turn is Turn.ABORTED:
             assigned_source.again_at = self._clock.monotonic() + delay(
                 assigned_source.attempts, rng=self._rng
@@ -235,7 +236,7 @@ class Schedule:
         assigned_source.again_at = self._clock.monotonic() + wait
 
     def failed(self, assigned_source: AssignedSource, error: SecorError) -> After:
-        """Bring the error that ended an opening or a turn; return what it means."""
+        """Record the error that ended an opening or a step; return its meaning."""
         meaning = after(error)
         if assigned_source.task is not None:
             assigned_source.task.close()
@@ -258,7 +259,7 @@ class Schedule:
 
     @property
     def settled(self) -> bool:
-        """Tell whether there is nothing left to do here: all is written, or has failed."""
+        """Return whether there is nothing left to do here: all is written, or has failed."""
         phases = {assigned_source.phase for assigned_source in self._assigned.values()}
         return bool(self._known_sources) and phases <= {Phase.EXHAUSTED, Phase.FAILED}
 

@@ -32,7 +32,7 @@ def selection_findings(
             )
             yield Finding(Severity.REFUSE, "source.ranges", what)
     for topic in sorted(set(topics) - {source.topic for source in sources}):
-        what = f"names {topic}, of which the source has nothing that the job selects"
+        what = f"names {topic}, and the source has nothing of it that the job selects"
         yield Finding(Severity.WARN, "source.topics", what)
     for number in sorted(set(partitions) - {source.partition for source in sources}):
         what = f"names {number}, and no topic of the job has such a partition"

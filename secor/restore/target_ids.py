@@ -23,7 +23,7 @@ class TargetRemade(StopPartition):
 
 
 def remade(kept: Mapping[str, str], now: Mapping[str, str | None]) -> Iterator[Finding]:
-    """Return the targets whose ids are not those that were ``kept``.
+    """Return the targets with other ids than those that were ``kept``.
 
     One that has no id ``now`` does not exist, or the broker that was asked does not know it yet.
     """

@@ -14,7 +14,7 @@ from secor.restore.routing import Routing
 class Targets:
     """A ``Router`` that knows new targets in time; for any number of threads.
 
-    ``topics`` are the archived ones whose targets are prepared.  ``prepare`` checks and makes
+    ``topics`` are the archived ones that get their targets prepared.  ``prepare`` checks and makes
     the target of another one, or raises an error of its source partitions; ``count`` asks how
     many partitions a target has now; ``keep`` records the id of one that is about to be written.
     """
@@ -59,5 +59,5 @@ class Targets:
             self._topics.add(source.topic)
 
     def _does(self, source: SourcePartition) -> bool:
-        """Tell whether the target is prepared and, as far as it is known, large enough."""
+        """Return whether the target is prepared and, as far as it is known, large enough."""
         return source.topic in self._topics and self._routing.has_room(source)

@@ -24,7 +24,7 @@ IDLE_WAIT = 1.0
 
 
 class Turn(Enum):
-    """How a turn ended."""
+    """Results of a step."""
 
     WROTE = "wrote"
     IDLE = "idle"
@@ -34,10 +34,10 @@ class Turn(Enum):
 
 
 class TaskObserver(Protocol):
-    """Is told what happens to source partitions."""
+    """An observer of source partitions."""
 
     def began(self, source: SourcePartition) -> None:
-        """A transaction was begun."""
+        """A transaction has begun."""
 
     def committed(
         self, source: SourcePartition, next_offset: int, records: int, size: int, seconds: float
@@ -53,7 +53,7 @@ class TaskObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskSettings:
-    """What is the same for all source partitions of a job."""
+    """The settings of all source partitions of a job."""
 
     spec: JobSpec
     source: RestoreSource
@@ -67,7 +67,7 @@ class TaskSettings:
 
 @dataclass(slots=True)
 class _Written:
-    """What a transaction has so far; ``size`` in bytes.
+    """The content of a transaction so far; ``size`` in bytes.
 
     ``whole`` is where the last object, or transaction of the source, ended that is all in it.
     """
@@ -110,7 +110,7 @@ class Task:
 
         Where something in the transaction cannot be read or written, what is before it is
         committed first.  After any other error but ``TransactionAborted`` the task is finished:
-        whoever owns the source partition opens it anew.
+        the owner of the source partition opens it anew.
         """
         reader = self._open_reader()
         piece = self._next(reader, IDLE_WAIT)
@@ -162,7 +162,7 @@ class Task:
         try:
             self._write(reader, written, began, end_at)
         except StopPartition:
-            # What is before a damaged object must not wait until a person mends it.  Of the object
+            # What is before a damaged object must not wait for a repair.  Of the object
             # itself nothing is committed: a good copy may have more messages.
             self._end_at = written.whole
             raise

@@ -18,7 +18,7 @@ _COMPARED = ("timestamp", "key", "value", "headers")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What is wrong at one place of the target."""
+    """A difference at one place of the target."""
 
     topic_partition: TopicPartition
     offset: int | None
@@ -31,7 +31,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """How a comparison of one target partition ended; ``repeated`` messages are there again.
+    """The result of comparing one target partition; ``repeated`` messages are there again.
 
     ``withheld`` offsets of the target wait behind an open transaction, and are not compared.
     """

@@ -47,7 +47,7 @@ class IcebergRestServer(Server):
 
     @property
     def uri(self) -> str:
-        """Where clients find it."""
+        """Its address for clients."""
         return f"http://{self.address}"
 
     def command(self) -> list[str]:
@@ -71,7 +71,7 @@ class IcebergRestServer(Server):
         return {environment_name(name): value for name, value in properties.items()}
 
     def serves(self) -> bool:
-        """Tell whether it answers what every client asks first."""
+        """Return whether it answers what every client asks first."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
             connection.request("GET", "/v1/config")
@@ -120,7 +120,7 @@ class PostgreSqlServer(Server):
         return [*_program("postgres"), "-D", str(data), "-p", str(self.port), *options]
 
     def serves(self) -> bool:
-        """Tell whether it said so in its log."""
+        """Return whether it said so in its log."""
         return self.logged("ready to accept connections")
 
 

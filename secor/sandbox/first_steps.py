@@ -18,7 +18,7 @@ Settings = Mapping[str, Mapping[str, object]]
 
 
 def configuration(sandbox: Sandbox, local: Path, settings: Settings, *, about: str) -> str:
-    """Return ``settings`` of a daemon with what the servers need beside them, as TOML.
+    """Return ``settings`` of a daemon, with those for the servers, as TOML.
 
     ``about`` becomes the comment at the top, ``local`` the directory of local files.
     Where both name a key, ``settings`` have the last word.
@@ -94,7 +94,7 @@ def _tables(sandbox: Sandbox) -> Settings:
 
 
 def _restore(sandbox: Sandbox) -> str:
-    """Return a job that writes the archive of the backup group beside the topics it is of."""
+    """Return a job that writes the archive of the backup group next to its topics."""
     return restore_job(
         sandbox,
         {

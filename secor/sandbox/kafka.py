@@ -104,7 +104,7 @@ class KafkaServer(Server):
         return [str(find_java()), *_JVM, "-cp", f"{jars}/*", "kafka.Kafka", str(properties)]
 
     def serves(self) -> bool:
-        """Tell whether it said so in its log: its port is open before that."""
+        """Return whether it said so in its log: its port is open before that."""
         return self.logged("Kafka Server started")
 
 

@@ -26,7 +26,7 @@ _SAME_PROCESS = 2.0
 class Server(ABC):
     """A server with a port, a folder of data and a log, all kept over a restart.
 
-    Subclasses say what to run and how to tell that it serves.  All methods may be called
+    Subclasses say what to run and how to see that it serves.  All methods may be called
     by another process than the one that started it: ``process.json`` names it.
     """
 
@@ -42,7 +42,7 @@ class Server(ABC):
 
     @property
     def address(self) -> str:
-        """Where it listens: ``127.0.0.1:port``."""
+        """Its address: ``127.0.0.1:port``."""
         return f"127.0.0.1:{self.port}"
 
     @abstractmethod
@@ -50,12 +50,12 @@ class Server(ABC):
         """Return the program and its arguments; write the files they name."""
 
     def environment(self) -> Mapping[str, str]:
-        """Return what its environment has beside ours."""
+        """Return the variables that its environment has besides ours."""
         return {}
 
     @abstractmethod
     def serves(self) -> bool:
-        """Tell whether it answers requests now."""
+        """Return whether it answers requests now."""
 
     # -------------------------------------------------------------- start and stop
 
@@ -141,7 +141,7 @@ class Server(ABC):
             process.resume()
 
     def running(self) -> bool:
-        """Tell whether its process is there (perhaps paused, perhaps not serving yet)."""
+        """Return whether its process is there (perhaps paused, perhaps not serving yet)."""
         return self._process() is not None
 
     @property
@@ -178,7 +178,7 @@ class Server(ABC):
         return True
 
     def logged(self, text: str) -> bool:
-        """Tell whether its log holds ``text`` since it was last launched from here."""
+        """Return whether its log holds ``text`` since it was last launched from here."""
         if not self.log.exists():
             return False
         with self.log.open("rb") as file:

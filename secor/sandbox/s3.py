@@ -83,7 +83,7 @@ class S3ProxyServer(Server):
         return "".join(f"{key}={value}\n" for key, value in settings.items())
 
     def serves(self) -> bool:
-        """Tell whether it answers a request, if only with a refusal."""
+        """Return whether it answers a request, if only with a refusal."""
         return _answers_http(self.port)
 
 
@@ -108,7 +108,7 @@ class VersityServer(Server):
         return {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
 
     def serves(self) -> bool:
-        """Tell whether it answers a request, if only with a refusal."""
+        """Return whether it answers a request, if only with a refusal."""
         return _answers_http(self.port)
 
 

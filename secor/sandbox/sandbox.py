@@ -31,7 +31,7 @@ from secor.sandbox.zookeeper import ZooKeeperServer
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """How to reach the S3 server.  The bucket is there."""
+    """Access to the S3 server.  The bucket exists."""
 
     endpoint_url: str
     access_key: str = ACCESS_KEY
@@ -41,7 +41,7 @@ class S3Access:
 
 
 def quiet(line: str) -> None:
-    """Take a line of progress and tell nobody."""
+    """Take a line of progress and drop it."""
 
 
 class Sandbox:
@@ -134,7 +134,7 @@ class Sandbox:
 
     @property
     def s3(self) -> S3Access:
-        """How to reach the S3 server."""
+        """The access to the S3 server."""
         return S3Access(f"http://{self.servers['s3'].address}")
 
     @property
@@ -166,7 +166,7 @@ class Sandbox:
         self.down()
 
     def _start(self) -> None:
-        begun = time.monotonic()
+        started = time.monotonic()
         new = [server for server in self.servers.values() if not server.running()]
         try:
             for server in new:  # one after the other: the cache has one lock
@@ -175,7 +175,7 @@ class Sandbox:
             for server in self.servers.values():
                 if server in new:
                     server.wait()
-                    self._progress(f"{server.name} is ready, {time.monotonic() - begun:.1f} s")
+                    self._progress(f"{server.name} is ready, {time.monotonic() - started:.1f} s")
         except (SecorError, KeyboardInterrupt):
             for server in new:
                 server.kill()

@@ -83,7 +83,7 @@ def new_plan(
 
 
 def with_catalog(plan: SandboxPlan, catalog: str) -> SandboxPlan:
-    """Return the plan with a catalog, and its server beside those that are there.
+    """Return the plan with a catalog, and its server added to those that are there.
 
     Raises ``ConfigurationError`` for a catalog we do not know.
     """

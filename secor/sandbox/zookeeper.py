@@ -53,7 +53,7 @@ class ZooKeeperServer(Server):
         return "".join(f"{key}={value}\n" for key, value in settings.items())
 
     def serves(self) -> bool:
-        """Tell whether it serves: ``ruok`` answers before it does, ``srvr`` names its mode."""
+        """Return whether it serves: ``ruok`` answers before it does, ``srvr`` names its mode."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
                 connection.sendall(b"srvr")

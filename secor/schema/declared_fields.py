@@ -12,7 +12,7 @@ from secor.schema.descriptions import DEFAULT
 
 
 class FaultError(ValueError):
-    """What is wrong with a declaration; ``path`` leads to the field."""
+    """A fault in a declaration; ``path`` leads to the field."""
 
     def __init__(self, reason: str, path: tuple[str, ...] = ()) -> None:
         super().__init__(f"{'.'.join(path)}: {reason}" if path else reason)

@@ -4,7 +4,7 @@ A field whose values are of several kinds would be JSON text for good because of
 messages.  So where one kind has 99 of 100 values of a field, the others are outvoted: they do
 not count for the schema, and are in quarantine as what does not fit it.
 
-A field of text of which the first ``FIRST_VALUES`` values are ISO 8601 times is one of times; of
+A field of text where the first ``FIRST_VALUES`` values are ISO 8601 times is one of times; of
 a field that is known to hold times fewer are enough.
 """
 
@@ -197,7 +197,7 @@ def _prune_value(value: Any, path: Path, winners: Mapping[Path, str]) -> Any:
 
 
 def with_times(kind: pa.DataType, columns: Sequence[pa.Array], times: Collection[str]) -> Any:
-    """Return the type with times for text whose first values are times in all ``columns``.
+    """Return the type with times for text that begins with times in all ``columns``.
 
     A name in ``times`` that is empty is that of the columns themselves.
     """

@@ -16,8 +16,8 @@
 ``TypeRules.exact`` takes no text as a number, a date or a time of day: where nobody declared types,
 "007" is no 7.  Text is a timestamp there if it has date, time and, for instants, an offset.
 
-How a decoder typed a value depends on its neighbours: 5 is a double beside 1.5, and JSON text
-beside "x".  Here it is the same 5 in all of them.
+How a decoder typed a value depends on its neighbours: 5 is a double next to 1.5, and JSON text
+next to "x".  Here it is the same 5 in all of them.
 """
 
 from __future__ import annotations
@@ -330,7 +330,7 @@ def _refusal(path: str, value: Any, kind: pa.DataType) -> str:
 
 
 def _with_numbers(value: Any) -> Any:
-    """Return a plain value with the numbers that stand in it as ready JSON, names in order."""
+    """Return a plain value with the numbers in it as ready JSON, names in order."""
     if isinstance(value, msgspec.Raw):
         return loads(bytes(value).decode())
     if isinstance(value, dict):

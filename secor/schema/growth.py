@@ -45,7 +45,7 @@ LONGEST_SHOWN = 100
 """Characters of a type in a log line."""
 
 Propose = Callable[[pa.StructType, Sequence[str]], None]
-"""Is told the fields that a schema is to have, and which values of new ones do not fit them."""
+"""Takes the fields that a schema is to have, and which values of new ones do not fit."""
 
 
 def field_count(kind: pa.DataType) -> int:
@@ -90,7 +90,7 @@ class _Growing:
     def _new(
         self, new_types: Mapping[str, pa.DataType], names: Iterable[str], depth: int
     ) -> list[pa.Field]:
-        """Return the columns of new fields, beside those called ``names``.
+        """Return the columns of new fields, without those called ``names``.
 
         Most readers of tables take ``Id`` and ``id`` for one, and some no name at all for none.
         """
@@ -162,7 +162,7 @@ class GrowthFinder:
     """Finds the rows by which one version of a schema grows."""
 
     def __init__(self, schema: RowSchema, propose: Propose, numbers: Numbers = "as seen") -> None:
-        """``schema`` keeps what has no column as JSON.  ``propose`` is told what it becomes, and
+        """``schema`` keeps what has no column as JSON.  ``propose`` takes what it becomes, and
         which values of new fields do not fit that.  ``numbers`` is what new fields of numbers are.
         """
         self._numbers = numbers
@@ -200,7 +200,7 @@ class GrowthFinder:
         return first, {**bad, **reasons}
 
     def has_new_fields(self, rows: pa.StructArray) -> bool:
-        """Tell whether rows have values in fields that the schema lacks; at the top only."""
+        """Return whether rows have values in fields that the schema lacks; at the top only."""
         return any(
             column.null_count < len(column)
             for field, column in children(rows)

@@ -149,7 +149,7 @@ def by_kind(array: pa.Array, target: pa.DataType) -> Iterator[tuple[Rows, pa.Arr
 
 
 def is_exact_number(kind: pa.DataType) -> bool:
-    """Tell whether a column holds all digits of its numbers."""
+    """Return whether a column holds all digits of its numbers."""
     return bool(pa.types.is_decimal(kind) or pa.types.is_integer(kind))
 
 

@@ -31,7 +31,7 @@ def suspects(
     *,
     rules: TypeRules,
 ) -> Truths:
-    """Tell which rows of a struct's column likely do not fit; ``valid`` are the structs."""
+    """Return which rows of a struct's column likely do not fit; ``valid`` are the structs."""
     if field is None or column is None:
         return valid & _is_needed(target)
     rows = _suspects(column, target.type, is_mixed(field), rules)
@@ -91,7 +91,7 @@ def _find_nested(array: pa.Array, kind: pa.DataType, rules: TypeRules) -> Truths
 
 
 def holders(lists: pa.Array, items: Truths) -> Truths:
-    """Tell which lists have something of what was found in their values."""
+    """Return which lists have something of what was found in their values."""
     holding = np.zeros(len(lists), dtype=bool)
     holding[pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)[items]] = True
     return holding
@@ -137,7 +137,7 @@ def _expression(kind: pa.DataType) -> str | None:
 
 
 def _lossy(array: pa.Array, kind: pa.DataType) -> Truths:
-    """Tell which numbers or times are not the same when they have been ``kind``."""
+    """Return which numbers or times are not the same when they have been ``kind``."""
     source = array.type
     if pa.types.is_temporal(kind) and not pa.types.is_temporal(source):
         counts = count_type(kind)
@@ -161,7 +161,7 @@ def _lossy(array: pa.Array, kind: pa.DataType) -> Truths:
 
 
 def _lossy_decimals(array: pa.Array, kind: pa.DataType) -> Truths:
-    """Tell which decimals are too large for decimals or integers, or have more digits."""
+    """Return which decimals are too large for decimals or integers, or have more digits."""
     if pa.types.is_decimal(kind):
         most, scale = 10.0 ** (kind.precision - kind.scale), kind.scale
     else:

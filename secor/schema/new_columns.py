@@ -59,7 +59,7 @@ NOTHING: pa.StructType = pa.struct([])
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """A field whose values are of several kinds, so that its column is text."""
+    """A field with values of several kinds, so that its column is text."""
 
     path: Path
     kinds: Mapping[str, int]
@@ -71,8 +71,8 @@ class Mixed:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What messages show: the type of rows, values that will not fit it, and columns of text that
-    hold several kinds.  ``kinds`` has the kinds of values of each field.
+    """Observations of messages: the type of rows, values that will not fit it, and columns of text
+    that hold several kinds.  ``kinds`` has the kinds of values of each field.
     """
 
     type: pa.DataType
@@ -224,7 +224,7 @@ class _Look:
         return set(fit.bad)
 
     def _deepest(self, field: pa.Field, column: pa.Array, target: pa.Field, path: Path) -> Path:
-        """Return the innermost field on account of which most values of a column do not fit."""
+        """Return the innermost field that makes most values of a column misfits."""
         kind = target.type
         parts: list[tuple[pa.Field, pa.Array, pa.Field, Path]] = []
         if not is_mixed(field) and pa.types.is_struct(column.type) and pa.types.is_struct(kind):
@@ -247,7 +247,7 @@ class _Look:
 
 
 def is_new(fields: pa.StructType, path: Sequence[str]) -> bool:
-    """Tell whether nothing is known of the field to which ``path`` leads."""
+    """Return whether nothing is known of the field to which ``path`` leads."""
     kind: pa.DataType = fields
     for step in path:
         if pa.types.is_struct(kind):
@@ -266,7 +266,7 @@ def _is_null(kind: pa.DataType) -> bool:
 
 
 def _is_any(kind: pa.DataType | None) -> bool:
-    """Tell whether a column of this type takes every value."""
+    """Return whether a column of this type takes every value."""
     return kind is not None and (is_json(kind) or bool(pa.types.is_string(kind)))
 
 

@@ -1,4 +1,4 @@
-"""Rows told apart by the types that they show by themselves, see ``inference.observed``."""
+"""Rows grouped by the types that they show by themselves, see ``inference.observed``."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from secor.arrow.nested_arrays import (
 
 
 def has_required(kind: pa.DataType) -> bool:
-    """Tell whether some field of messages in it, at any level, may not be null."""
+    """Return whether some field of messages in it, at any level, may not be null."""
     if pa.types.is_struct(kind):
         return any(not field.nullable or has_required(field.type) for field in kind.fields)
     if is_list(kind):

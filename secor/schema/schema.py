@@ -43,7 +43,7 @@ EXTRA = "_extra"
 class RowSchema:
     """The fields of rows; ``fields`` None for whatever each row has, which JSON lines can store.
 
-    Rows are brought to the types by ``fit``, what does not fit is told.  A field that is not
+    ``fit`` brings rows to the types and reports misfits.  A field that is not
     declared is left out (``drop``), makes its row a misfit (``quarantine``), or is kept in the
     column ``_extra`` as JSON text (``json``).  ``exact`` and ``any_text`` are those of
     ``TypeRules``.
@@ -106,7 +106,7 @@ class RowSchema:
 
     @property
     def declared(self) -> bool:
-        """Whether it says which fields there are: columns need that."""
+        """True if it says which fields there are: columns need that."""
         return self.fields is not None
 
     @property
@@ -122,7 +122,7 @@ class RowSchema:
 
     @property
     def rules(self) -> TypeRules:
-        """What columns take beside values of their own type."""
+        """The values that columns take besides those of their own type."""
         return TypeRules(self.exact, self.any_text)
 
     @property

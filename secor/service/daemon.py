@@ -29,7 +29,7 @@ LEFT_AT_ONCE = 130
 
 
 class ServiceManager(Protocol):
-    """What a service manager wants to hear."""
+    """The interface of a service manager."""
 
     def ready(self) -> None:
         """The process does its work now."""
@@ -45,7 +45,7 @@ class ServiceManager(Protocol):
 
 
 class DaemonLoop(Protocol):
-    """What the daemon needs of a ``Consumer``."""
+    """The daemon's view of a ``Consumer``."""
 
     def run_once(self, timeout: float) -> None:
         """Do what is due; wait at most ``timeout`` seconds for messages."""
@@ -60,7 +60,7 @@ class DaemonLoop(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """What there is once all servers have answered; ``close`` gives it up."""
+    """The parts that exist once all servers have answered; ``close`` gives them up."""
 
     consumer: DaemonLoop
     report: Callable[[], None]
@@ -68,11 +68,11 @@ class Working:
 
 
 class Connector(Protocol):
-    """What the daemon needs of ``Connecting``; ``poll`` raises what waiting cannot mend."""
+    """The daemon's part of ``Connecting``; ``poll`` raises errors that waiting cannot fix."""
 
     @property
     def hindrance(self) -> Hindrance:
-        """What is waited for at this moment."""
+        """The server that is waited for at this moment."""
 
     def start(self) -> None:
         """Begin to connect."""
@@ -85,7 +85,7 @@ class Connector(Protocol):
 
 
 class Daemon:
-    """Connects, runs a consumer until SIGTERM or SIGINT, drains it, closes what it stands on.
+    """Connects, runs a consumer until SIGTERM or SIGINT, drains it, closes its clients.
 
     Servers that are out at the start are waited for.  The first signal drains: what the
     plans upload on shutdown is uploaded while the group membership, and with it the leases,
@@ -104,7 +104,7 @@ class Daemon:
         close: Callable[[], None],
         drain_timeout: float,
     ) -> None:
-        """``waiting`` is told, about once a second, what the start waits for.
+        """``waiting`` is called about once a second with what the start waits for.
 
         ``close`` is called last of all; ``drain_timeout`` is in seconds.
         """
@@ -120,11 +120,12 @@ class Daemon:
         self._log = structlog.get_logger("secor.daemon")
 
     def run(self) -> bool:
-        """Block until a signal has been obeyed; tell whether nothing is in work any more.
+        """Block until a signal has been obeyed; return whether nothing is in work any more.
 
-        Raises what connecting finds that waiting cannot mend; whatever the loop raises ends
+        Raises errors of connecting that waiting cannot fix; whatever the loop raises ends
         the process.
         """
+        # Before connecting: a start that waits for servers obeys a signal, too.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         try:
@@ -140,7 +141,7 @@ class Daemon:
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         if self._stopping:
             # A second signal: nothing is cleaned up, and nothing needs to be.  An upload that was
-            # under way is finished by whoever reads its intent next.
+            # under way is finished by the process that reads its intent next.
             os._exit(LEFT_AT_ONCE)
         self.stop()
 
@@ -179,7 +180,7 @@ class Daemon:
         self._pulse(working.report)
 
     def _pulse(self, report: Callable[[], None]) -> None:
-        """Tell that the loop is alive, and now and then how it is."""
+        """Report that the loop is alive, and now and then its state."""
         self._beat()
         now = self._clock.monotonic()
         if now - self._reported >= REPORT_EVERY:
@@ -188,7 +189,7 @@ class Daemon:
             report()
 
     def _drain(self, working: Working) -> bool:
-        # Said first: whoever looks now sees that the process is ending, not hanging.
+        # Said first: a status page asked now shows a process that ends, not one that hangs.
         self._manager.stopping()
         self._log.info("draining", timeout=self._drain_timeout)
         deadline = self._clock.monotonic() + self._drain_timeout

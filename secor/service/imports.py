@@ -36,7 +36,7 @@ def _without(package: str) -> Iterator[None]:
 def keep_pandas_out() -> None:
     """Let Arrow take pandas as absent until somebody asks for a data frame.
 
-    Arrow imports pandas, where it is installed, with the first value that it looks at, to tell
+    Arrow imports pandas, where it is installed, with the first value that it looks at, to see
     whether it is a series: a quarter of a second of CPU and 30 MB in every process.
     """
     with _without("pandas"):

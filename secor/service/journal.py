@@ -32,7 +32,7 @@ _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_
 
 
 def is_journal(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Tell whether ``stream`` goes to the journal: systemd names its device and inode."""
+    """Return whether ``stream`` goes to the journal: systemd names its device and inode."""
     device, _, inode = environment.get("JOURNAL_STREAM", "").partition(":")
     try:
         status = os.fstat(stream.fileno())
@@ -48,7 +48,7 @@ def entry(event: Mapping[str, Any]) -> bytes:
     """
     name, level = str(event.get("event", "")), str(event.get("level", "info"))
     fields = {key: _text(value) for key, value in event.items() if key not in _PLAIN}
-    message = " ".join([name, *(f"{key}={value}" for key, value in _told(fields))])
+    message = " ".join([name, *(f"{key}={value}" for key, value in _shown_fields(fields))])
     parts = [
         _field("MESSAGE", message),
         _field("PRIORITY", str(PRIORITIES.get(level, PRIORITIES["info"]))),
@@ -59,7 +59,7 @@ def entry(event: Mapping[str, Any]) -> bytes:
     return b"".join(parts)
 
 
-def _told(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _shown_fields(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     # The journal has the time, and the logger says nothing to people.
     for key, value in fields.items():
         if key not in {"timestamp", "logger"}:

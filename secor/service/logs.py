@@ -20,7 +20,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from secor.service.journal import JournaldConnection, entry
 
 REPEATED = 300.0
-"""Seconds for which a library's warning is not told again."""
+"""Seconds for which a library's warning is not logged again."""
 
 _REMEMBERED = 1000
 
@@ -68,17 +68,17 @@ def configure(
 class LibraryHandler(logging.Handler):
     """Turns what libraries log into events: their name, level and message as fields.
 
-    The same message comes once in ``REPEATED`` seconds: kazoo tells of every attempt to
+    The same message comes once in ``REPEATED`` seconds: kazoo logs every attempt to
     reach a server that is out, about every second.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._monotonic = monotonic
-        self._told: dict[tuple[str, str], float] = {}
+        self._logged: dict[tuple[str, str], float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass one record on, unless it was told lately."""
+        """Pass one record on, unless it was logged lately."""
         if record.levelno < logging.ERROR and self._lately(record.name, record.getMessage()):
             return
         # Kafka's client logs exceptions of every lost connection: the message says enough.
@@ -88,14 +88,14 @@ class LibraryHandler(logging.Handler):
         log.log(record.levelno, "library", message=record.getMessage(), **fields)
 
     def _lately(self, name: str, message: str) -> bool:
-        """Tell whether it was told lately, and remember it.  A handler's lock is held."""
+        """Return whether it was logged lately, and remember it.  A handler's lock is held."""
         now = self._monotonic()
-        logged_at = self._told.get((name, message))
+        logged_at = self._logged.get((name, message))
         if logged_at is not None and now - logged_at < REPEATED:
             return True
-        if len(self._told) >= _REMEMBERED:
-            self._told.clear()
-        self._told[name, message] = now
+        if len(self._logged) >= _REMEMBERED:
+            self._logged.clear()
+        self._logged[name, message] = now
         return False
 
 

@@ -7,7 +7,7 @@ import gc
 import os
 
 SELDOM = (50_000, 20, 100)
-"""Thresholds of the three generations in commands, most of whose life is loading."""
+"""Thresholds of the three generations in commands, which mostly load modules."""
 
 USUAL = (700, 10, 10)
 """Python's own."""
@@ -51,7 +51,7 @@ def share_one_heap() -> None:
 
     What one stage has freed is then there for the next: with Arrow's own allocator, and a
     heap for each thread, the process keeps 15 to 45 MB more, and is no faster for it.
-    Columns come and go by the megabyte: glibc would take them from the system and give them
+    Columns of megabytes come and go: glibc would take them from the system and give them
     back each time, and half of the CPU time in the kernel went into that.
     ``ARROW_DEFAULT_MEMORY_POOL`` in the environment overrules it for Arrow.
     """

@@ -72,8 +72,7 @@ class Metrics(MetricsRegistry):
         self.from_future = self._counter(
             "secor_future_timestamps_total",
             PARTITION,
-            "Messages whose timestamp was more than a minute ahead of the clock when they were "
-            "read.",
+            "Messages with a timestamp more than a minute ahead of the clock when they were read.",
         )
         self.losses = self._counter(
             "secor_text_losses_total",
@@ -169,7 +168,7 @@ class Metrics(MetricsRegistry):
         self.fetch_restarts = self._counter(
             "secor_fetch_restarts_total",
             PARTITION,
-            "Fetches begun anew: nothing came for a while, though the log went on.",
+            "Fetches that were restarted: nothing came for a while, though the log went on.",
         )
         self.rebalances = self._counter(
             "secor_rebalances_total", (), "Times that the assigned partitions were seen to change."

@@ -15,7 +15,7 @@ from secor import __version__
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What is promised of one metric."""
+    """The definition of one metric, which users may rely on."""
 
     name: str
     kind: str

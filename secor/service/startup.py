@@ -17,11 +17,11 @@ ABANDONED = 5.0
 """Seconds that the end of the process waits for an attempt in work to close what it opened."""
 
 Doing = Callable[[str], None]
-"""Told the server's name, such as ``the object store``, before it is asked."""
+"""Called with the server's name, such as ``the object store``, before it is asked."""
 
 
 class Closable(Protocol):
-    """What ``connect`` gives."""
+    """The result of ``connect``."""
 
     def close(self) -> None:
         """Give up everything that was opened for it."""
@@ -32,7 +32,7 @@ C = TypeVar("C", bound=Closable)
 
 @dataclass(frozen=True, slots=True)
 class Hindrance:
-    """Who has not answered as it should, since when (monotonic), and the last error, if any."""
+    """A server that does not answer: since when (monotonic), and the last error, if any."""
 
     server: str
     since: float
@@ -62,7 +62,7 @@ class Connecting(Generic[C]):
 
     @property
     def hindrance(self) -> Hindrance:
-        """What is waited for at this moment."""
+        """The server that is waited for at this moment."""
         return self._hindrance
 
     def start(self) -> None:
@@ -72,14 +72,14 @@ class Connecting(Generic[C]):
     def poll(self, timeout: float) -> C | None:
         """Return the connection; None when there is none after ``timeout`` seconds.
 
-        Raises the ``SecorError`` that waiting cannot mend.
+        Raises the ``SecorError`` that waiting cannot fix.
         """
         if not self._ended.wait(timeout):
             return None
         if self._refused is not None:
             raise self._refused
         if self._connected is None:
-            raise RuntimeError("connecting ended by a defect; its traceback stands above")
+            raise RuntimeError("connecting ended by a defect; its traceback is above")
         return self._connected
 
     def abandon(self) -> None:

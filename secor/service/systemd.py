@@ -1,4 +1,4 @@
-"""Tells systemd how the process is: the datagrams of sd_notify(3)."""
+"""Reports of a process's state to systemd: the datagrams of sd_notify(3)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class StopSignal:
             signal.signal(number, self._on_signal)
 
     def is_set(self) -> bool:
-        """Tell whether a signal came."""
+        """Return whether a signal came."""
         return self._is_set
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a signal, at most so long; tell whether one came."""
+        """Wait for a signal, at most so long; return whether one came."""
         if not self._is_set:
             with suppress(Empty):
                 self._wakeups.get(timeout=max(0.0, seconds))
@@ -57,11 +57,11 @@ class Notifier:
         return cls(environment.get("NOTIFY_SOCKET") or None)
 
     def ready(self) -> None:
-        """Tell that the process does its work now."""
+        """Report that the process does its work now."""
         self._send("READY=1")
 
     def watchdog(self) -> None:
-        """Tell that the loop is alive."""
+        """Report that the loop is alive."""
         self._send("WATCHDOG=1")
 
     def status(self, text: str) -> None:
@@ -69,7 +69,7 @@ class Notifier:
         self._send("STATUS=" + " ".join(text.split()))
 
     def stopping(self) -> None:
-        """Tell that the process is on its way out."""
+        """Report that the process is stopping."""
         self._send("STOPPING=1")
 
     def _send(self, state: str) -> None:
@@ -80,7 +80,7 @@ class Notifier:
                 sender.connect(self._address)
                 sender.sendall(state.encode())
         except OSError as error:
-            # Whoever listened is gone; persisting messages matters more.  Say it once.
+            # The listener is gone; persisting messages matters more.  Log it once.
             if not self._failed:
                 log = structlog.get_logger("secor.systemd")
                 log.warning("notify_failed", state=state, error=str(error))

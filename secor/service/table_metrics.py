@@ -12,7 +12,7 @@ COMMIT_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
 class TableMetrics:
-    """Made by ``Metrics``; the process that coordinates tells of all tables."""
+    """Metrics of tables, made by ``Metrics``; the coordinator reports all tables."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class TableMetrics:
         self.partitions_stopped = gauge(
             "secor_table_stopped_partitions",
             TABLE,
-            "Topic partitions of which the table takes nothing until a person has looked.",
+            "Topic partitions that the table takes nothing of until a person has looked.",
         )
         self.refused_files = gauge(
             "secor_table_refused_files",
@@ -144,7 +144,7 @@ class TableMetrics:
         with self._lock:
             self._clear(table)
 
-    def stand_down(self) -> None:
+    def step_down(self) -> None:
         """Forget how tables are: the process that coordinates knows."""
         with self._lock:
             self._reasons.clear()

@@ -21,7 +21,7 @@ def register(spark: SparkSession) -> None:
     """Make the format ``secor`` known to this session, for batch and streaming reads.
 
     From Spark 4.1 on filters of queries are pushed down to it; the session's setting for
-    that, which is off by default, is turned on.  Raises ``ConfigurationError`` before Spark 4.0.
+    that, which is off by default, is switched on.  Raises ``ConfigurationError`` before Spark 4.0.
     """
     require_spark(spark, (4, 0), "the format 'secor'")
     from secor.spark.source import FilteringDataSource, SecorDataSource

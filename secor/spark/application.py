@@ -20,13 +20,13 @@ LOOK_EVERY = 5.0
 
 @dataclass(slots=True)
 class ExecutorWatch:
-    """Tells when jobs have waited ``timeout`` seconds for an executor."""
+    """A watch for jobs that have waited ``timeout`` seconds for an executor."""
 
     timeout: float
     _waits_since: float | None = field(default=None, init=False)
 
     def gives_up(self, now: float, *, jobs: int, executors: int) -> bool:
-        """Note what there is at ``now`` (seconds of a monotonic clock); tell whether to give up."""
+        """Note what there is at ``now`` (monotonic seconds); return whether to give up."""
         if not jobs or executors:
             self._waits_since = None
             return False
@@ -42,7 +42,7 @@ def watch_executors(
     monotonic: Callable[[], float],
     giving_up: Callable[[], None],
 ) -> None:
-    """Look until told to stop, or until Spark is gone.
+    """Look until ``stop`` is set, or until Spark is gone.
 
     When the watch gives up, ``giving_up`` is called and Spark is stopped, so that its jobs fail.
     """
@@ -95,13 +95,13 @@ class TableApplication:
 
     @property
     def ended(self) -> bool:
-        """Whether it was started and is gone: its JVM died, or its cluster ended it."""
+        """True if it was started and is gone: its JVM died, or its cluster ended it."""
         with self._lock:
             return self._spark is not None and _has_ended(self._spark)
 
     @property
     def why_ended(self) -> str:
-        """Why it has ended by itself, and where Spark logs."""
+        """The reason why it ended by itself, and where Spark logs."""
         return f"{self._why_ended}; Spark's log is in {self._log_place}"
 
     def _watch(self, spark: SparkSession) -> None:
@@ -109,13 +109,13 @@ class TableApplication:
         if spark.sparkContext.master.startswith("local"):
             return
 
-        def tell() -> None:
+        def report() -> None:
             self._why_ended = (
                 f"rows waited for an executor for {self._timeout:g} s (spark.timeout): the"
                 " cluster is gone, or has nothing free"
             )
 
-        arguments = (spark, ExecutorWatch(self._timeout), self._stopping, time.monotonic, tell)
+        arguments = (spark, ExecutorWatch(self._timeout), self._stopping, time.monotonic, report)
         threading.Thread(
             target=watch_executors, args=arguments, name="watch-executors", daemon=True
         ).start()
@@ -139,7 +139,7 @@ class TableApplication:
 
 
 class TableEngine:
-    """What the engines of all table formats share: the application, and where it logs."""
+    """The common part of the engines of all table formats: the application, and its log."""
 
     def __init__(
         self, start: Callable[[], SparkSession], log_place: str, timeout: float = 300.0
@@ -154,12 +154,12 @@ class TableEngine:
 
     @property
     def ended(self) -> bool:
-        """Whether Spark was started and is gone; see ``TableApplication``."""
+        """True if Spark was started and is gone; see ``TableApplication``."""
         return self._application.ended
 
     @property
     def why_ended(self) -> str:
-        """Why Spark has ended by itself; see ``TableApplication``."""
+        """The reason why Spark ended by itself; see ``TableApplication``."""
         return self._application.why_ended
 
     def stop(self) -> None:
@@ -168,7 +168,7 @@ class TableEngine:
 
 
 def _has_ended(spark: SparkSession) -> bool:
-    """Tell whether the application has ended: its process died, or its cluster ended it."""
+    """Return whether the application has ended: its process died, or its cluster ended it."""
     from py4j.protocol import Py4JError
 
     try:

@@ -117,7 +117,7 @@ def run(
     """Do all the work and return the results, in the order of ``items``.
 
     ``work`` gets the items of one task; it goes to the executors, where it is imported.
-    ``progress`` is told how many tasks of how many are done.  A ``SecorError`` in one task
+    ``progress`` gets how many tasks of how many are done.  A ``SecorError`` in one task
     lets the others finish and is raised then; a lost executor's tasks are Spark's to repeat.
     Raises ``Unavailable`` when Spark gives the job up.
     """

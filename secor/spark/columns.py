@@ -69,7 +69,7 @@ def as_timestamps(milliseconds: pa.Array) -> pa.Array:
     return pc.multiply(known, 1000).cast(_TIMESTAMP)
 
 
-def dressed(
+def add_object_columns(
     records: pa.RecordBatch, archived: ArchivedObject, columns: Sequence[str]
 ) -> pa.RecordBatch:
     """Return messages of one object (``SCHEMA``) with the columns that Spark sees."""
@@ -83,7 +83,7 @@ def dressed(
 
 
 def fault_row(archived: ArchivedObject, error: str, columns: Sequence[str]) -> pa.RecordBatch:
-    """Return the one row that tells of an object that was skipped."""
+    """Return the one row about an object that was skipped."""
     constants = {**_constants(archived), "error": error}
     arrays = [_repeat(constants, name, 1) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=_schema(columns))

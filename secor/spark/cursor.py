@@ -5,7 +5,7 @@ after all objects of the batch before it are stored.  So for each of them a curs
 
 - ``settled``: where the newest batch begins; every object below it is there for good;
 - ``open``: the keys of the objects seen at or above it, whose batch may still get more;
-- ``reached``: where that batch ends, if its metadata told.
+- ``reached``: where that batch ends, if its metadata has it.
 
 As JSON: ``{topic: {"<generation>_<partition>": {"settled": offset, "open": [key, ...],
 "reached": offset}}}``.
@@ -26,7 +26,7 @@ from secor.core.model import OffsetRange
 
 
 class CursorPosition(TypedDict):
-    """Of one topic partition and generation."""
+    """A position in one topic partition and generation."""
 
     settled: int
     open: list[str]
@@ -38,7 +38,7 @@ Cursor = dict[str, dict[str, CursorPosition]]
 
 @dataclass(frozen=True, slots=True)
 class NewestBatch:
-    """Where the newest batch of a log begins and, if its metadata told, ends."""
+    """The beginning of a log's newest batch and, if its metadata has it, the end."""
 
     start: int
     end: int | None = None
@@ -50,7 +50,7 @@ def log_of(archived: ArchivedObject) -> tuple[str, str]:
 
 
 def newest(objects: Iterable[ArchivedObject]) -> list[ArchivedObject]:
-    """Return the last object of each log: it tells where the newest batch begins."""
+    """Return the last object of each log: the newest batch begins there."""
     last: dict[tuple[str, str], ArchivedObject] = {}
     for archived in objects:
         latest = last.get(log_of(archived))
@@ -67,7 +67,7 @@ def cursor_of(
     *,
     only_committed: bool,
 ) -> Cursor:
-    """Return the cursor behind ``objects``; ``newest_batch`` tells that of a log.
+    """Return the cursor behind ``objects``; ``newest_batch`` returns that of a log.
 
     With ``only_committed`` a batch counts only when another one follows it.
     """
@@ -90,7 +90,7 @@ def cursor_of(
 
 
 def never_back(last: Cursor, now: Cursor) -> Cursor:
-    """Return ``now``, but for logs whose newest objects have been deleted since ``last``."""
+    """Return ``now``, but for logs with newest objects that have been deleted since ``last``."""
     result = {topic: dict(positions) for topic, positions in now.items()}
     for topic, positions in last.items():
         for log, before in positions.items():
@@ -102,7 +102,7 @@ def never_back(last: Cursor, now: Cursor) -> Cursor:
 
 
 def delivered(cursor: Cursor, archived: ArchivedObject) -> bool:
-    """Tell whether a stream at this cursor has given the object."""
+    """Return whether a stream at this cursor has given the object."""
     topic, log = log_of(archived)
     position = cursor.get(topic, {}).get(log)
     if position is None:
@@ -147,7 +147,7 @@ def _reached(cursor: Cursor, archived: ArchivedObject, whole: OffsetRange) -> in
     if reached is None:
         raise ObjectConflict(
             f"{archived.key} has messages that this stream has read from other objects, and others"
-            f" behind them; the checkpoint does not tell where these ended: begin with a new"
+            f" behind them; the checkpoint does not say where these ended: begin with a new"
             " checkpoint"
         )
     return reached

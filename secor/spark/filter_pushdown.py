@@ -42,9 +42,9 @@ _TESTS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class FilterBounds:
-    """What the filters of a query tell of the objects to read.
+    """The bounds of a query's objects, from its filters.
 
-    ``named`` are filters of columns that an object's name tells, ``topics`` the only ones
+    ``named`` are filters of columns that are in an object's name, ``topics`` the only ones
     asked for (None: all), ``timestamps`` milliseconds.
     """
 
@@ -54,7 +54,7 @@ class FilterBounds:
     timestamps: Span = _ALL
 
     def allow(self, archived: ArchivedObject) -> bool:
-        """Tell whether an object's name allows that a message of it passes the filters."""
+        """Return whether an object's name allows that a message of it passes the filters."""
         recorded: dict[str, str | int] = {
             "topic": archived.topic,
             "partition": archived.name.partition,
@@ -81,7 +81,7 @@ NO_BOUNDS = FilterBounds()
 
 
 def bounds_of(filters: Iterable[Any]) -> FilterBounds:
-    """Return the bounds of filters that all must hold; those that tell none are left out."""
+    """Return the bounds of filters that all must hold; those without bounds are left out."""
     bounds = NO_BOUNDS
     for pushed in filters:
         column = _column(pushed)
@@ -109,7 +109,7 @@ def _column(pushed: Any) -> str:
 
 
 def _passes(pushed: Any, value: str | int) -> bool:
-    """Tell whether a value passes a filter; an unknown filter lets every value pass."""
+    """Return whether a value passes a filter; an unknown filter lets every value pass."""
     negated = _kind(pushed) == "Not"
     test = pushed.child if negated else pushed
     literal: Any = getattr(test, "value", None)

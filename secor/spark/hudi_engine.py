@@ -99,7 +99,7 @@ class SparkHudiEngine(TableEngine):
         return Merged(last.unordered, unknown)
 
     def _no_rows(self, session: SparkSession, write: HudiWrite) -> DataFrame:
-        """Return no rows in the columns of the table; who reads them sees that it has not moved.
+        """Return no rows in the columns of the table; a reader sees that it has not moved.
 
         Hudi reads all rows after it has put its own instant on the timeline, and before it
         writes any: it counts and shuffles them.

@@ -29,7 +29,7 @@ class _State:
 
 
 def interrupted() -> bool:
-    """Tell whether Ctrl-C has ended the JVM: what fails afterwards fails for that reason."""
+    """Return whether Ctrl-C has ended the JVM: what fails afterwards fails for that reason."""
     return _State.interrupted
 
 
@@ -104,7 +104,7 @@ def give_up() -> None:
 
 
 def end() -> None:
-    """Wait for the JVM that was told to end; kill it when it takes too long."""
+    """Wait for the JVM that was asked to end; kill it when it takes too long."""
     process = _State.process
     if process is None:
         return
@@ -129,6 +129,6 @@ def on_loopback(master: str, settings: Mapping[str, str], environment: Any = os.
 
 
 def say_starting() -> None:
-    """Tell a person who waits; it takes ten seconds and more."""
+    """Say it to a waiting person; it takes ten seconds and more."""
     if sys.stderr.isatty():
         print("starting Spark …", file=sys.stderr, flush=True)

@@ -29,7 +29,7 @@ POSITION_TYPES = {
 """Spark's types of the columns of ``staged_rows.POSITION``."""
 
 _BY_TIME = "struct(coalesce(change.timestamp, -1), change.topic, change.partition, change.offset)"
-"""Orders changes of several topic partitions by time, as nothing else tells their order."""
+"""Orders changes of several topic partitions by time, as nothing else gives their order."""
 
 
 def changes_frame(
@@ -61,7 +61,7 @@ def change_columns(columns: StructType) -> StructType:
 
 
 def position_columns() -> list[StructField]:
-    """Return the columns of changes beside those of the table."""
+    """Return the columns of changes besides those of the table."""
     from pyspark.sql import types
 
     # Spark 3.5, which writes Hudi tables, has no StructType.fromDDL.

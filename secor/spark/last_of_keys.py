@@ -25,7 +25,7 @@ PARTITION_BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class KnownValues:
-    """Where the columns have their values that the last changes of keys leave out.
+    """The places of the values that the last changes of keys leave out, by column.
 
     By the column's number: ``fills`` has the numbers of changes and of those whose value each one
     takes, ``kept`` the numbers of changes for which the table's row has it.  ``unknown`` values
@@ -72,7 +72,9 @@ class ChangeOrder:
         for name, arrays in self._columns.items():
             index = rows.type.get_field_index(name)
             if index < 0 or pa.types.is_nested(rows.type.field(index).type):
-                raise Unavailable(f"the table has no column {name} whose values can be compared")
+                raise Unavailable(
+                    f"the table has no column {name} with values that can be compared"
+                )
             arrays.append(pc.struct_field(rows, [index]))
             self.nbytes += arrays[-1].nbytes
         self._sources.append(self._source_numbers(changes))

@@ -28,23 +28,23 @@ class Span:
 
     @property
     def bounded(self) -> bool:
-        """Tell whether it leaves anything out."""
+        """Return whether it leaves anything out."""
         return self.start is not None or self.end is not None
 
     def misses(self, least: int, greatest: int) -> bool:
-        """Tell whether nothing from ``least`` to ``greatest`` is in it."""
+        """Return whether nothing from ``least`` to ``greatest`` is in it."""
         below = self.start is not None and greatest < self.start
         return below or (self.end is not None and least >= self.end)
 
     def covers(self, least: int, greatest: int) -> bool:
-        """Tell whether all from ``least`` to ``greatest`` is in it."""
+        """Return whether all from ``least`` to ``greatest`` is in it."""
         reaches = self.start is None or self.start <= least
         return reaches and (self.end is None or greatest < self.end)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which messages: names and globs (all when empty), offsets, milliseconds."""
+    """A selection of messages: names and globs (all when empty), offsets, milliseconds."""
 
     topics: tuple[str, ...] = ()
     partitions: frozenset[int] | None = None

@@ -56,13 +56,13 @@ class ObjectPart:
 
     @property
     def whole(self) -> bool:
-        """Tell whether it is all of the object."""
+        """Return whether it is all of the object."""
         return self.start == 0 and self.end >= self.archived.size
 
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """What one Spark task reads, in this order."""
+    """The pieces of one Spark task, in the order of reading."""
 
     pieces: tuple[ObjectPart, ...]
 
@@ -105,7 +105,7 @@ def tasks_of(
     ordered = sorted(objects, key=_order)
     total = sum(archived.size + OPEN_COST for archived in ordered)
     target = min(options.split_size, max(LEAST_SPLIT, -(-total // options.min_partitions)))
-    # An object is skipped as a whole, so whoever may skip it must see all of it.
+    # An object is skipped as a whole, so a task that may skip it must see all of it.
     size = None if options.skip_corrupt else target
     pieces = [
         replace(piece, given=given.get(archived.key))
@@ -163,7 +163,7 @@ def _listed(
                 copies.append(stored.key)
     if copies:
         _log.warning(
-            "%s not read, whose names are those of copies, such as %s",
+            "%s with names of copies not read, such as %s",
             how_many(len(copies), "object"),
             copies[0],
         )
@@ -182,7 +182,7 @@ def filter_names(objects: Iterable[ArchivedObject], selection: Selection) -> lis
 
 
 def by_offset(objects: Sequence[ArchivedObject], offsets: Span) -> list[ArchivedObject]:
-    """Return the objects that may hold one of these offsets, as far as names tell.
+    """Return the objects that may hold one of these offsets, by their names.
 
     An object begins at or after the offset in its name and ends before the next one of the
     same topic partition, generation and output partition begins.  (Of another output
@@ -205,7 +205,7 @@ def by_offset(objects: Sequence[ArchivedObject], offsets: Span) -> list[Archived
 
 
 def may_hold(info: ObjectInfo, selection: Selection) -> bool:
-    """Tell whether an object's metadata allow that it holds a message asked for."""
+    """Return whether an object's metadata allow that it holds a message asked for."""
     offsets, timestamps = selection.offsets, selection.timestamps
     if offsets.start is not None and info.batch.end <= offsets.start:
         return False

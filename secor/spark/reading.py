@@ -15,7 +15,7 @@ from secor.core.model import OffsetRange
 from secor.formats import EXTENSIONS
 from secor.formats.sequencefile import SequenceFileFormat
 from secor.spark.archive_location import open_archive
-from secor.spark.columns import dressed, fault_row
+from secor.spark.columns import add_object_columns, fault_row
 from secor.spark.filter_pushdown import NO_BOUNDS, FilterBounds
 from secor.spark.options import ReadOptions, Selection, Span
 from secor.spark.planning import ObjectPart, ReadTask, describe, may_hold
@@ -98,7 +98,7 @@ def _read_piece(
                 records = _rest(archived, records, piece.given)
             chosen = _allowed(_chosen(archive, archived, records, options.selection), bounds)
             if chosen.num_rows:
-                yield dressed(chosen, archived, options.columns)
+                yield add_object_columns(chosen, archived, options.columns)
 
     try:
         yield from _complete(read) if options.skip_corrupt else read()
@@ -120,7 +120,7 @@ def _read_piece(
 def _records(archive: Archive, piece: ObjectPart) -> Iterator[pa.RecordBatch]:
     key = piece.archived.key
     if not piece.archived.size and piece.archived.name.extension not in EXTENSIONS:
-        raise CorruptFile(f"{key}: is empty, and its name tells of no format that may be")
+        raise CorruptFile(f"{key}: is empty, and its name has no format that may be empty")
     with archive.store.open(key) as file:
         log_format = archive.formats(key, file)
         if piece.whole:
@@ -128,7 +128,7 @@ def _records(archive: Archive, piece: ObjectPart) -> Iterator[pa.RecordBatch]:
         elif isinstance(log_format, SequenceFileFormat):
             yield from log_format.read_split(file, piece.start, piece.end, key)
         elif piece.start == 0:
-            # Its name did not tell that it cannot be split: the first piece takes it all.
+            # Its name did not show that it cannot be split: the first piece takes it all.
             yield from log_format.read(file, key)
 
 
@@ -180,12 +180,12 @@ def _rest(archived: ArchivedObject, records: pa.RecordBatch, given: OffsetRange)
 
 
 def _recorded(records: pa.RecordBatch, column: str) -> bool:
-    """Tell whether the object's format records this about its messages."""
+    """Return whether the object's format records this about its messages."""
     return not records.num_rows or records.column(column).null_count < records.num_rows
 
 
 def _within(records: pa.RecordBatch, name: str, span: Span) -> pa.RecordBatch:
-    """Return the rows whose number is in the span; nulls never are."""
+    """Return the rows with a number in the span; nulls never are."""
     column = records.column(name)
     bounds = pc.min_max(column)
     least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
@@ -200,7 +200,7 @@ def _within(records: pa.RecordBatch, name: str, span: Span) -> pa.RecordBatch:
 
 
 def _inside(archive: Archive, archived: ArchivedObject, selection: Selection, what: str) -> bool:
-    """Tell whether metadata prove that the whole object is in the requested range."""
+    """Return whether metadata prove that the whole object is in the requested range."""
     described = archived if archived.info else describe(archive, archived)
     info = described.info if described else None
     if info is None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 MOST_PLANNED_BYTES = 1 << 20
-"""Rows that stand in a query's plan, which Spark compares and copies many times: 100,000 of them
+"""Rows that are in a query's plan, which Spark compares and copies many times: 100,000 of them
 doubled the CPU of a merge.
 """
 
@@ -61,7 +61,7 @@ def flat_schema(row: pa.StructType) -> pa.Schema:
 
 
 def flatten(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """Return changes with the columns of ``row`` beside those of their position."""
+    """Return changes with the columns of ``row`` next to those of their position."""
     row = changes.column(ROW)
     columns = [*(changes.column(field.name) for field in (*POSITION, KEPT)), *row.flatten()]
     return pa.RecordBatch.from_arrays(columns, schema=flat_schema(row.type))
@@ -108,7 +108,7 @@ def arrow_frame(session: SparkSession, rows: pa.Table, columns: StructType) -> D
 
 
 def reads_files_of_driver(session: SparkSession) -> bool:
-    """Tell whether Spark's tasks see the files of this machine, and may: they are not encrypted."""
+    """Return whether Spark's tasks see this machine's files, which are not encrypted."""
     context: Any = session.sparkContext
     return str(context.master).startswith("local") and not context._encryption_enabled
 
@@ -267,7 +267,7 @@ class _ValuesOfOthers:
             self._values = {number: pa.concat_arrays(each) for number, each in pieces.items()}
 
     def fill(self, batch: pa.RecordBatch, start: int) -> pa.RecordBatch:
-        """Return rows of the file, of which ``start`` is the number of the first."""
+        """Return rows of the file; the first has the number ``start``."""
         for number, (targets, sources) in self._known.fills.items():
             chosen = np.flatnonzero((targets >= start) & (targets < start + batch.num_rows))
             if not len(chosen):

@@ -54,7 +54,7 @@ rootLogger.appenderRef.file.ref = file
 
 
 def under_spark_submit() -> bool:
-    """Tell whether spark-submit started this process: the application is its own, then."""
+    """Return whether spark-submit started this process: the application is its own, then."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 

@@ -59,7 +59,7 @@ class LastChanges:
     maybe others.
 
     ``unordered`` keys were changed in several topic partitions.  ``kept`` are the numbers of
-    columns whose value some changes leave to the table's row, and ``unknown`` values came after a
+    columns that some changes leave to the table's row, and ``unknown`` values came after a
     deletion.
     """
 
@@ -284,6 +284,6 @@ def staged_key(table: Table, files: Sequence[TableFiles]) -> list[str]:
     if lost or not ids:
         raise Unavailable(
             f"table {table.identifier}: it has no columns any more with the field ids"
-            f" {lost}, by which staged rows are told apart"
+            f" {lost}, which distinguish staged rows"
         )
     return [by_id[number] for number in ids]

@@ -35,7 +35,7 @@ _WRONG = (
     "java.lang.NumberFormatException",
     "org.apache.spark.SparkIllegalArgumentException",
 )
-"""What Spark throws as it starts where a setting is wrong.  A ``SparkException`` may stand for a
+"""What Spark throws as it starts where a setting is wrong.  A ``SparkException`` may also mean a
 cluster that refuses just now.
 """
 
@@ -61,7 +61,7 @@ def get_or_start(
 ) -> SparkSession:
     """Return the builder's session.
 
-    After ``timeout`` seconds its JVM is killed.  What Spark writes to ``log`` meanwhile is told
+    After ``timeout`` seconds its JVM is killed.  What Spark writes to ``log`` meanwhile is reported
     with what it raises.  Raises ``ConfigurationError`` where Spark cannot start, ``Unavailable``
     where it did not, or not in time.
     """
@@ -117,7 +117,7 @@ def _within(timeout: float | None, builder: Any) -> Any:
     def start() -> None:
         try:
             answers.put((builder.getOrCreate(), None))
-        except BaseException as error:  # noqa: BLE001  # raised again by who waits
+        except BaseException as error:  # noqa: BLE001  # raised again by the waiting thread
             answers.put((None, error))
 
     # A daemon, so that a process whose Spark hangs can end.

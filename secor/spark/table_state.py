@@ -36,7 +36,7 @@ def compare_state(
     """Compare ``rows`` with all ``changes`` of the topics, see ``staged_rows.POSITION``.
 
     ``key`` names columns of both.  A column that only one of them has is not compared.  Unless
-    this is the ``whole_log``, rows whose keys no message has are older than the log.  ``order``
+    this is the ``whole_log``, rows with keys that no message has are older than the log.  ``order``
     is as in ``last_changes``.
     """
     changes = changes.persist()
@@ -103,7 +103,7 @@ def _judge(
 ) -> DataFrame:
     """Return one row for each key: whether the table is ``right``, or which ``kind`` of wrong.
 
-    What the log does not tell of columns that were left out is not compared: their values are
+    Values of left-out columns that the log does not have are not compared: they are
     older, or came by a topic partition whose order nobody knows.
     """
     session: Any = changes.sparkSession

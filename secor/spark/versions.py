@@ -56,7 +56,7 @@ def require_spark_35() -> None:
 
 
 def pushes_filters() -> bool:
-    """Tell whether this PySpark pushes filters down to Python data sources."""
+    """Return whether this PySpark pushes filters down to Python data sources."""
     from pyspark.sql.datasource import DataSourceReader
 
     return hasattr(DataSourceReader, "pushFilters")

@@ -21,7 +21,7 @@ Invariants
     Nobody guesses: what lies across the vector, or overlaps, stops that partition of that table.
 
 Failures: ``TableStopped`` stops one table until a person has looked (``settle``: accept or
-replay); ``TableUnusable`` stops the topic partitions whose messages go there; other tables go on.
+replay); ``TableUnusable`` stops the topic partitions with messages for it; other tables go on.
 
 Rooms, each imports those above it: ``rows`` (messages to rows), ``staging`` (files and
 manifests), ``commit`` (files into tables), ``repair`` (what a person settles); ``verify`` is for

@@ -99,7 +99,7 @@ NEWEST_FORMAT = 2
 """The newest version of the table format that the Iceberg library for Python can commit to."""
 
 NEWEST_MERGED_FORMAT = 3
-"""The newest one whose rows can be changed: there Java commits."""
+"""The newest format with rows that can be changed: there Java commits."""
 
 
 def require_format(table: Table, newest: int) -> None:
@@ -160,8 +160,8 @@ class TableCommit:
     """One atomic commit: it requires that ``branch`` is still at snapshot ``base`` (None: that
     it has none), appends ``files``, and sets ``properties`` and the new snapshot's ``summary``.
 
-    Without files it makes a snapshot all the same: whoever read the properties at ``base`` can
-    commit no more.
+    Without files it makes a snapshot all the same: a committer that read the properties at
+    ``base`` can commit no more.
     """
 
     base: int | None

@@ -46,7 +46,7 @@ class ControlEvent:
     """One announcement; ``commit`` is the cycle's id, ``epoch`` the coordinator's.
 
     ``manifest`` (``DATA_WRITTEN``) is a key, never content.  ``table``, ``snapshot`` and
-    ``valid_through`` (milliseconds) tell what was committed.
+    ``valid_through`` (milliseconds) say what was committed.
     """
 
     kind: EventKind
@@ -62,7 +62,7 @@ class ControlEvent:
 
 
 class ControlChannel(Protocol):
-    """Where events go and come from.  Neither call waits or raises for a server."""
+    """The channel of events.  Neither call waits or raises for a server."""
 
     def send(self, event: ControlEvent) -> None:
         """Announce it, if that is possible."""

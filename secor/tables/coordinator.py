@@ -22,8 +22,8 @@ from secor.tables.cycle import (
     Commit,
     Cycle,
     Discard,
-    StandDown,
     State,
+    StepDown,
     Timing,
     Wait,
     decide,
@@ -36,7 +36,7 @@ LISTEN = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who coordinates: the ``group``, and ``sender``, a name of this process."""
+    """The identity of a coordinator: the ``group``, and ``sender``, a name of this process."""
 
     group: str
     sender: str
@@ -58,7 +58,7 @@ class Coordinator:
         timing: Timing,
         new_id: Callable[[], str],
     ) -> None:
-        """``leads`` tells whether this process is elected; ``new_id`` names a cycle."""
+        """``leads`` says whether this process is elected; ``new_id`` names a cycle."""
         self._identity = identity
         self._leads = leads
         self._topics = topics
@@ -74,10 +74,10 @@ class Coordinator:
 
     @property
     def state(self) -> State:
-        """Where it is in its cycle."""
+        """Its place in the cycle."""
         return self._cycle.state
 
-    def stand_down(self) -> None:
+    def step_down(self) -> None:
         """Coordinate no more: this coordinator is given up."""
         if self._cycle.state is not State.STANDBY:
             self._cycle = Cycle()
@@ -100,12 +100,14 @@ class Coordinator:
             timing=self._timing,
         )
         if was_standby and not isinstance(decision, Wait):
+            # The time is the epoch: workers follow the newest coordinator, and no server has to
+            # count.
             self._epoch = int(self._clock.now())
             self._observer.leading(True, self._epoch)
         match decision:
             case Wait(until):
                 return min(max(until - now, 0.0), LISTEN)
-            case StandDown(cycle):
+            case StepDown(cycle):
                 self._cycle = cycle
                 self._observer.leading(False, self._epoch)
             case Ask(cycle):

@@ -14,7 +14,7 @@ from secor.core.model import TopicPartition
 
 
 class State(StrEnum):
-    """Where a coordinator is; ``TRANSITIONS`` is the whole of it."""
+    """States of a coordinator; ``TRANSITIONS`` is the whole of it."""
 
     STANDBY = "standby"
     IDLE = "idle"
@@ -49,8 +49,8 @@ class Cycle:
     """One coordinator's present cycle.
 
     ``began``, ``asked`` (the last time) and ``due`` (of the next cycle) are monotonic seconds;
-    ``commit`` is the id of the cycle that is going on, ``answered`` whose partitions have uploaded
-    what they held.
+    ``commit`` is the id of the cycle that is going on, ``answered`` the workers that have uploaded
+    what their partitions held.
     """
 
     state: State = State.STANDBY
@@ -118,16 +118,16 @@ class Discard:
 
 
 @dataclass(frozen=True, slots=True)
-class StandDown:
+class StepDown:
     """Somebody else is to coordinate."""
 
     cycle: Cycle
 
 
-Decision = Wait | Ask | AskAgain | Commit | Discard | StandDown
+Decision = Wait | Ask | AskAgain | Commit | Discard | StepDown
 
 LOOK_AGAIN = 1.0
-"""Seconds in which one that stands by looks whether it has to take over."""
+"""Seconds in which a standby looks whether it has to take over."""
 
 
 ASK_AGAIN = 1.0
@@ -154,17 +154,17 @@ def decide(
     if not leads:
         if cycle.state is State.STANDBY:
             return Wait(now + LOOK_AGAIN)
-        return StandDown(replace(cycle.become(State.STANDBY), commit="", answered=frozenset()))
+        return StepDown(replace(cycle.become(State.STANDBY), commit="", answered=frozenset()))
     if cycle.state is State.STANDBY:
         # Takes over at once: what the former coordinator has asked for is staged by now.
         cycle = replace(cycle.become(State.IDLE), due=now)
     if cycle.state is State.IDLE:
         if now < cycle.due:
             return Wait(cycle.due)
-        begun = replace(cycle, began=now, asked=now, commit=commit, answered=frozenset())
+        started = replace(cycle, began=now, asked=now, commit=commit, answered=frozenset())
         if timing.asks:
-            return Ask(begun.become(State.COLLECTING))
-        return Commit(begun.become(State.COMMITTING), frozenset())
+            return Ask(started.become(State.COLLECTING))
+        return Commit(started.become(State.COMMITTING), frozenset())
     missing = partitions - cycle.answered
     # Asked again, a few times: a worker that joined after the announcement has not heard it, and
     # one that restarted has forgotten it.
@@ -192,8 +192,8 @@ def valid_through(
     the future, and counts for nothing.
 
     It is the least of the partitions' ``greatest`` timestamps.  ``complete`` partitions, whose
-    log holds nothing beyond what is committed, do not limit it.  A partition of which neither
-    is known leaves it as it was.
+    log holds nothing beyond what is committed, do not limit it.  A partition without
+    either leaves it as it was.
     """
     if previous is not None and previous > now:
         previous = None

@@ -18,19 +18,19 @@ LOOK_EVERY = 30.0
 """Seconds between two questions to the brokers for topics."""
 
 LOOK_AGAIN = 5.0
-"""The same while the control topic is missing: whoever leads makes it again soon."""
+"""The same while the control topic is missing: its leader makes it again soon."""
 
 ASK_AGAIN = 600.0
 """Seconds after which one that may not join its group tries that again, by a new client."""
 
 SETTLES = 1.0
-"""Seconds after which one that has joined its group, and was assigned nothing, stands by."""
+"""Seconds after which a process that joined its group, and was assigned nothing, is a standby."""
 
 
 class Election:
-    """Among daemons: who has the group's first topic partition leads.
+    """An election among daemons: the owner of the group's first topic partition leads.
 
-    Told by the loop's thread what is assigned, asked by the coordinator's who leads.
+    The loop's thread says what is assigned, the coordinator's thread asks for the leader.
     """
 
     def __init__(self, topics: GroupTopics, clock: Clock) -> None:
@@ -45,7 +45,7 @@ class Election:
         self._assigned = frozenset(partitions)
 
     def leads(self) -> bool:
-        """Tell whether this process has the first one, as far as is known."""
+        """Return whether this process has the first one, as far as is known."""
         now = self._clock.monotonic()
         if now - self._asked >= LOOK_EVERY:
             self._asked = now
@@ -61,7 +61,7 @@ class GroupMember(Protocol):
 
     @property
     def rebalances(self) -> int:
-        """How often the group has settled with this member in it."""
+        """The number of times the group has settled with this member in it."""
 
     def poll(self, timeout: float) -> Sequence[Event]:
         """Return what has happened.  Raises ``AccessDenied``, ``Unavailable``."""
@@ -71,7 +71,7 @@ class GroupMember(Protocol):
 
 
 class StandbyElection:
-    """Among processes that only coordinate: who is assigned the control topic's partition leads.
+    """An election among coordinators: the owner of the control topic's partition leads.
 
     They are a consumer group of their own, so one that dies is followed when its session ends.
     Where nobody can be elected everyone leads, which is harmless: while the topic is missing,
@@ -84,17 +84,17 @@ class StandbyElection:
         topic: str,
         clock: Clock,
         *,
-        stands_by: Callable[[], None],
+        on_standby: Callable[[], None],
         denied: Callable[[AccessDenied], None],
     ) -> None:
-        """``stands_by`` is called whenever another is found to lead, ``denied`` at most once.
+        """``on_standby`` is called whenever another is found to lead, ``denied`` at most once.
 
         A client ends when it may not join, so another election has to ask again.
         """
         self._member = member
         self._partition = TopicPartition(topic, 0)
         self._clock = clock
-        self._stands_by = stands_by
+        self._on_standby = on_standby
         self._denied = denied
         self._ask_at: float | None = None
         """When one that may not join asks again."""
@@ -106,7 +106,7 @@ class StandbyElection:
         self._reported = False
 
     def leads(self) -> bool:
-        """Tell whether this process leads, as far as is known.
+        """Return whether this process leads, as far as is known.
 
         Raises ``Unavailable`` when the client has ended, and when it is time to ask again.
         """
@@ -153,4 +153,4 @@ class StandbyElection:
             self._joined = now
         if now - self._joined >= SETTLES:
             self._reported = True
-            self._stands_by()
+            self._on_standby()

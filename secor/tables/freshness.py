@@ -1,4 +1,4 @@
-"""Notices, beside the loop, that others have changed the tables, so that new batches follow.
+"""A watcher of the tables in its own thread: others may change them, and new batches must follow.
 
 Files made for an earlier schema or partition spec stay right, so there is no hurry.  A new plan
 needs a new batch: the parser ends the open one.
@@ -41,7 +41,7 @@ class Freshness:
     def interrupts(
         self, topic_partition: TopicPartition, identity: str, uuids: frozenset[str]
     ) -> bool:
-        """Tell whether a batch made for tables of this identity must end.
+        """Return whether a batch made for tables of this identity must end.
 
         Files staged for a table that is gone never get into its successor, so a batch for
         one of its ``uuids`` ends at once.
@@ -64,15 +64,15 @@ class RefreshThread:
     def __init__(
         self,
         refreshes: Callable[[], Iterable[Callable[[], None]]],
-        tell: Callable[[SecorError], None],
+        report: Callable[[SecorError], None],
         interval: float = INTERVAL,
         over: Callable[[EndedErrors], None] = lambda _: None,
     ) -> None:
-        """``refreshes`` gives what is to be called; ``tell`` is given what the first one raised
+        """``refreshes`` gives what is to be called; ``report`` is given what the first one raised
         of a row of errors, ``over`` the row once nothing raises any more.
         """
         self._refreshes = refreshes
-        self._tell = tell
+        self._report = report
         self._interval = interval
         self._over = over
         self._closing = threading.Event()
@@ -93,7 +93,7 @@ class RefreshThread:
                 except SecorError as error:
                     failed = True
                     if repeated.failed("refresh", type(error).__name__):
-                        self._tell(error)
+                        self._report(error)
             ended = None if failed else repeated.ended("refresh")
             if ended is not None:
                 self._over(ended)

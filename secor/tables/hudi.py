@@ -22,7 +22,7 @@ from secor.tables.rows.row_changes import Mode
 from secor.tables.staging.manifest import TableFiles
 
 INSERT_KEY = ("_topic", "_kafka_partition", "_offset")
-"""The record key of tables whose rows are inserted: where a message stands in Kafka."""
+"""The record key of tables whose rows are inserted: a message's place in Kafka."""
 
 DELETED = "_hoodie_is_deleted"
 """A column that Hudi knows: its rows are deletions."""
@@ -95,7 +95,7 @@ _TRUNCATE = re.compile(r"truncate\[(\d+)\]")
 
 @dataclass(frozen=True, slots=True)
 class HudiSettings:
-    """How rows of a route are written; ``properties`` are Hudi's own."""
+    """Settings of writing a route's rows; ``properties`` are Hudi's own."""
 
     mode: Mode = "upsert"
     type: TableType = "copy-on-write"
@@ -122,7 +122,7 @@ class HudiWrite:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """What Hudi's writer is told beside ``write_options``."""
+        """Options of Hudi's writer besides ``write_options``."""
         if not self.backs_up:
             return self.metadata
         backup = "hoodie.rollback.instant.backup"
@@ -138,7 +138,7 @@ class HudiEngine(Protocol):
         Of each key the last change counts, as ``tables.merging.MergeEngine`` says.
 
         Raises ``Refused`` where the table has moved: nothing was written.  ``Unavailable``
-        stands for anything else, the write may have been completed.
+        means anything else: the write may have been completed.
         """
 
 
@@ -172,7 +172,7 @@ def write_options(
 
 
 def uses_buckets(properties: Mapping[str, str]) -> bool:
-    """Tell whether rows that are changed are found by a fixed number of buckets."""
+    """Return whether rows that are changed are found by a fixed number of buckets."""
     index = properties.get("hoodie.index.type", "BUCKET").upper()
     engine = properties.get("hoodie.index.bucket.engine", "SIMPLE").upper()
     return (index, engine) == ("BUCKET", "SIMPLE")

@@ -9,7 +9,7 @@ from secor.tables.commit.backlog import files_by_table
 from secor.tables.staging.staged_manifests import Staged
 
 Feeds = Callable[[str, str], bool]
-"""Tells whether messages of a topic (the second) may become rows of a table (the first)."""
+"""Says whether messages of a topic (the second) may become rows of a table (the first)."""
 
 
 def lag_of(
@@ -20,7 +20,7 @@ def lag_of(
     """Return how many offsets of each log a table does not have, out of those in ``ends``.
 
     ``committed`` is the ledger's; for a partition without an entry, where reading begins.
-    ``lacking`` are the manifests below it whose files the table lacks: it has everything below
+    ``lacking`` are the manifests below it with files that the table lacks: it has everything below
     the first of them, and rows of other tables do not count.
     """
     reached = dict(committed)

@@ -1,4 +1,4 @@
-"""The port to the table format's library beside the catalog: partitions, statistics, locations."""
+"""The port to the table format's library, without the catalog: partitions, statistics and so on."""
 
 from __future__ import annotations
 

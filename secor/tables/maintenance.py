@@ -26,8 +26,8 @@ ONLY_MAIN = frozenset({"rewrite_position_delete_files", "rewrite_manifests"})
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """What is wanted: ``steps`` out of ``STEPS``; snapshots older than ``before`` may go, but
-    the newest ``retain_last`` stay.  ``branch`` is compacted; snapshots expire on every branch.
+    """The wanted maintenance: ``steps`` out of ``STEPS``; snapshots older than ``before`` may go,
+    but the newest ``retain_last`` stay.  ``branch`` is compacted; snapshots expire on every branch.
     """
 
     steps: Sequence[str]

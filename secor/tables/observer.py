@@ -15,7 +15,8 @@ if TYPE_CHECKING:  # the status page of every group knows this module
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is staged and not in all of its tables yet; ``oldest`` in seconds since the epoch.
+    """Files that are staged and not in all of their tables yet; ``oldest`` in seconds since the
+    epoch.
 
     ``by_table`` has what each single table lacks; ``lag`` how many offsets each is behind the
     logs of its topics, as far as that is known.

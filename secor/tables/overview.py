@@ -46,7 +46,7 @@ class TableOverview:
         return tuple(note for note in self.record.refused if note.waits)
 
     def waits_for(self, item: Staged) -> bool:
-        """Tell whether the table still needs a batch."""
+        """Return whether the table still needs a batch."""
         if item.manifest is None:
             return True
         if not any(table.table == self.table and table.files for table in item.manifest.tables):
@@ -55,12 +55,12 @@ class TableOverview:
         return reached is None or item.range.end > reached
 
     def passed_over(self, item: Staged) -> bool:
-        """Tell whether files of a batch wait because the catalog refuses them."""
+        """Return whether files of a batch wait because the catalog refuses them."""
         return item.listed.key in waiting_manifests(self.record.refused)
 
 
 def has_files(staged: Iterable[Staged], table: str) -> bool:
-    """Tell whether files for a table are staged, or may be: a manifest cannot be read."""
+    """Return whether files for a table are staged, or may be: a manifest cannot be read."""
     return any(
         item.manifest is None or any(files.table == table for files in item.manifest.tables)
         for item in staged

@@ -19,7 +19,7 @@ FILE_IO = "org.apache.iceberg.io.ResolvingFileIO"
 """Takes the storage by the scheme of each location, as the library for Python does."""
 
 REDACTED = r"(?i)secret|password|token|access[.-]?key|credential|jdbc\.user"
-"""Names whose values Spark must not show in its logs and pages."""
+"""Names of values that Spark must not show in its logs and pages."""
 
 _KINDS = MappingProxyType(
     {
@@ -84,9 +84,9 @@ _SERVICES = ("client", "glue")
 
 @dataclass(frozen=True, slots=True)
 class SparkCatalog:
-    """How a Spark session reaches the catalog.
+    """A Spark session's access to the catalog.
 
-    ``settings`` are Spark's configuration.  ``environment`` is what Java's process needs beside
+    ``settings`` are Spark's configuration.  ``environment`` is what Java's process needs as well as
     it, before it starts: credentials that Iceberg's Java library takes from nowhere else.
     """
 
@@ -145,7 +145,7 @@ def _kind(properties: Mapping[str, str]) -> str:
 
 
 def _jdbc(uri: str) -> dict[str, str]:
-    """Return what stands for a URI of SQLAlchemy.  Raises ``ConfigurationError``."""
+    """Return the JDBC options for a URI of SQLAlchemy.  Raises ``ConfigurationError``."""
     parts = urlsplit(uri)
     database = parts.scheme.partition("+")[0]
     path = unquote(parts.path)

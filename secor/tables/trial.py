@@ -1,7 +1,7 @@
 """A trial of messages: the rows that they would become, by the code of the daemon.
 
-The parser, the growth of schemas and the files are those of a worker; the catalog is one whose
-changes nobody sees, and the files are deleted again.  Nothing is merged: of changes of one key each
+The parser, the growth of schemas and the files are those of a worker; the catalog's changes are
+seen by nobody, and the files are deleted again.  Nothing is merged: of changes of one key each
 is a row of its own here.
 """
 
@@ -44,7 +44,7 @@ class TriedRow:
     """A row of a table: its values by column, without those that are null.
 
     ``operation`` is ``append``, ``upsert`` or ``delete``; a deletion has the key alone.  ``keeps``
-    are columns whose value the update leaves as it is.
+    are columns that the update leaves as they are.
     """
 
     table: str
@@ -210,7 +210,7 @@ class TriedTable:
     """A table after a trial: ``before`` is None for one that does not exist.
 
     ``notes`` are what is to say of its new columns: values that will not fit them, and columns of
-    text whose fields hold several kinds.  Fields that are ``undeclared`` have no column.
+    text for fields of several kinds.  Fields that are ``undeclared`` have no column.
     """
 
     before: Table | None

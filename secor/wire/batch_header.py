@@ -21,7 +21,7 @@ LENGTH_FOLLOWS = 12
 CRC_FOLLOWS = 21
 """The checksum covers everything from the attributes on."""
 CODEC = 0x07
-"""The bits of the attributes that tell the compression."""
+"""The bits of the attributes for the compression."""
 CONTROL = 0x20
 """The attribute of a batch of transaction markers."""
 LARGEST_OFFSET = 2**63 - 2
@@ -53,7 +53,7 @@ Buffer = bytes | bytearray | memoryview
 
 @dataclass(slots=True)  # not frozen: that doubles the cost of a batch's header
 class RecordBatchHeader:
-    """The fields as they stand, not to be changed; times in milliseconds since the epoch."""
+    """The fields as read, not to be changed; times in milliseconds since the epoch."""
 
     base_offset: int
     length: int
@@ -86,7 +86,7 @@ class RecordBatchHeader:
 
     @property
     def is_control(self) -> bool:
-        """Tell whether its records are transaction markers, not messages."""
+        """Return whether its records are transaction markers, not messages."""
         return bool(self.attributes & CONTROL)
 
     @property

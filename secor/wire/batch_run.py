@@ -62,12 +62,12 @@ class BatchRun:
 
     @property
     def control(self) -> Truths:
-        """Tell which hold transaction markers, not messages."""
+        """Return which hold transaction markers, not messages."""
         return self.heads["attributes"] & CONTROL != 0
 
     @property
     def right(self) -> int:
-        """How many of the first ones have a header without a fault; see ``count_right``."""
+        """The number of headers at the beginning without a fault; see ``count_right``."""
         return count_right(self.heads, self.ends - self.begins)
 
     def batch(self, index: int) -> memoryview:
@@ -96,7 +96,7 @@ def walk_batches(data: bytes) -> BatchRun | None:
     """Return the batches that are whole, their checksums checked.
 
     Bytes behind them are the begin of another one: fetches cut it off.  None where a batch is
-    not of format v2, too short, or damaged: who asks has to look at one after the other.
+    not of format v2, too short, or damaged: the caller has to look at one after the other.
     """
     extension = compiled.extension
     walked = _walk(data) if extension is None else extension.walk(data)

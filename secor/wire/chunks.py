@@ -60,7 +60,7 @@ def records_to_chunk(
 MAX_UNCOMPRESSED = 256 << 20
 PIECE_BYTES = 4 << 20
 """A chunk has values of about so many bytes at most, or one message: parsing each takes
-some time, and between them the loop tells that it is alive."""
+some time, and between them the loop reports that it is alive."""
 _NO_TIMESTAMP = -1
 
 
@@ -79,7 +79,7 @@ def decode_chunks(
 
     Rows below ``start`` are dropped: the first batch after a seek may begin below it.
     Control batches are passed over.  ``next_offset``, when beyond the last batch, is that of
-    the last chunk; a chunk without rows tells of it where none has rows.  ``leader_epoch`` is
+    the last chunk; a chunk without rows carries it where none has rows.  ``leader_epoch`` is
     that of the batch before ``next_offset``, where it is none of ``batches``.
     ``max_uncompressed`` is in bytes of one batch, below 2 GiB; small batches are put together
     until they have ``pass_bytes``.
@@ -224,7 +224,7 @@ def _offsets(fields: Fields, headers: Headers, rows: Int64s) -> Int64s:
 
 
 def _appended(headers: Headers) -> npt.NDArray[np.bool_]:
-    """Tell which batches have the time at which they were appended."""
+    """Return which batches have the time at which they were appended."""
     return headers["attributes"] >> 3 & 1 == 1
 
 

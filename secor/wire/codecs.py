@@ -135,7 +135,7 @@ _OF_THREAD = _OfThread()
 def _zstd(data: memoryview, most: int) -> bytes:
     pieces = []
     room = most + 1
-    # Frames of streaming producers do not tell their size, so reads are of a likely one.
+    # Frames of streaming producers do not have their size, so reads are of a likely one.
     step = max(_SMALLEST_READ, 8 * len(data))
     try:
         reader = _OF_THREAD.zstd.stream_reader(data, read_across_frames=True)

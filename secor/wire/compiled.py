@@ -1,6 +1,6 @@
 """The compiled decoder, where it was built; ``extension`` is None where numpy works.
 
-It is two C files beside this one, compiled at installation where there is a compiler.  What was
+It is two C files next to this one, compiled at installation if there is a compiler.  What was
 built from another version of these files is never used.
 """
 
@@ -43,7 +43,7 @@ _ENTRY = list(HEADERS_TYPE.value_type)
 
 
 class Extension(Protocol):
-    """What is compiled; the C files describe it."""
+    """The compiled functions; the C files describe them."""
 
     SOURCE_CRC32: int
 
@@ -56,7 +56,7 @@ class Extension(Protocol):
         """Decode the records of batches."""
 
     def lz4_sizes(self, data: Buffer, spans: memoryview, most: int, /) -> bytes:
-        """Tell how many bytes LZ4 frames have decompressed."""
+        """Return how many bytes LZ4 frames have decompressed."""
 
     def lz4_decompress(self, data: Buffer, spans: memoryview, size: int, /) -> bytes:
         """Decompress LZ4 frames."""

@@ -24,14 +24,14 @@ NO_TIMESTAMP = -1
 TRANSACTIONAL = 0x10
 _MAGIC = 2
 _OVERHEAD = 36
-"""The most bytes of a record beside its key, value and headers: five varints and a byte."""
+"""The most bytes of a record without its key, value and headers: five varints and a byte."""
 _HEADER_OVERHEAD = 10
 _SEQUENCES = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProducer:
-    """Who wrote a batch: the producer's id and epoch, and the first record's sequence."""
+    """The producer of a batch: its id and epoch, and the first record's sequence."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -87,7 +87,7 @@ def encode_batch(
 
 
 def encode_records(records: pa.RecordBatch, timestamps: Places) -> pa.Buffer:
-    """Return the records one after the other, as they stand in an uncompressed batch."""
+    """Return the records one after the other, as in an uncompressed batch."""
     keys, values = records.column("key"), records.column("value")
     tails = _tails(records.column("headers"))
     deltas = np.arange(records.num_rows, dtype=np.int64)
@@ -156,7 +156,7 @@ def _lengths(column: pa.Array) -> Places:
 
 
 def _prefixes(numbers: list[npt.NDArray[np.uint64]], sizes: list[Places]) -> pa.Array:
-    """Return what stands in front of each key: the length, a byte of attributes, which is 0,
+    """Return the bytes in front of each key: the length, a byte of attributes, which is 0,
     and the other numbers.
     """
     total: Places = np.sum(sizes, axis=0) + 1

@@ -192,7 +192,7 @@ def to_strings(names: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """Where the reading of the headers of some records stands."""
+    """The state of reading the headers of some records."""
 
     rows: Places
     positions: Places

@@ -45,7 +45,7 @@ class BadRecord(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What the records of one buffer say; one element a record, places in bytes.
+    """The fields of the records of one buffer; one element a record, places in bytes.
 
     ``key_length`` and ``value_length`` are negative for null.
     """
@@ -62,7 +62,7 @@ class Fields:
 
 
 def record_ends(data: bytes, position: int, end: int, count: int) -> list[int]:
-    """Return the places behind each of ``count`` records of which the first begins at ``position``.
+    """Return the places behind each of ``count`` records; the first begins at ``position``.
 
     Nothing is judged here but what would stop the walk: ``read_fields`` compares each
     record's length with these places.  Raises ``BadRecord``, its row counted from here.
@@ -90,7 +90,7 @@ def record_ends(data: bytes, position: int, end: int, count: int) -> list[int]:
 
 
 def read_fields(data: Bytes, starts: Places, ends: Places) -> Fields:
-    """Read what stands between ``starts`` (at the length) and ``ends`` of each record.
+    """Read the bytes between ``starts`` (at the length) and ``ends`` of each record.
 
     ``data`` has ``PADDING`` behind the last end.  Every place in the answer is inside its
     record.  Raises ``BadRecord``.
@@ -155,7 +155,7 @@ def gather(data: pa.Buffer, positions: Places, length: Numbers) -> pa.Array:
     null = length < 0
     if null.all():
         return pa.nulls(rows, pa.binary())
-    # Every second element of a binary array whose other elements are what lies between:
+    # Every second element of a binary array; the other elements are what lies between:
     # one pass in C++, without an index per byte.
     bounds = np.empty(2 * rows, np.int32)
     bounds[0::2] = positions

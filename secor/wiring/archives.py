@@ -14,7 +14,7 @@ from secor.core.ports import ObjectStore
 from secor.formats import format_of_key
 
 Routes = Mapping[str, Collection[str]]
-"""By topic, other topics to whose directories messages of it went."""
+"""By topic, other topics that messages of it were routed to."""
 
 
 def places_of(config: Config, store: ObjectStore) -> list[Archive]:
@@ -25,7 +25,7 @@ def places_of(config: Config, store: ObjectStore) -> list[Archive]:
 
 
 def earlier_routes(config: Config, store: ObjectStore) -> Routes:
-    """Return the routes that keys tell of, also those that are configured no more.
+    """Return the routes in keys, also those that are configured no more.
 
     Lists every key of a partition group; the other groups have no routes.
     """
@@ -43,7 +43,7 @@ def archive_of(
 ) -> Archive:
     """Return the archive that holds ``topic``; its text is read with the topic's delimiter.
 
-    ``routes`` are known beside those of the configuration.
+    ``routes`` are known in addition to those of the configuration.
     """
     output = config.for_topic(topic).output
     formats = partial(

@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class ExecutorSettings:
-    """What a task is sent: configurations as they are valid on the driver, and the plan's head.
+    """The input of a task: configurations as they are valid on the driver, and the plan's head.
 
     ``directory`` is where each executor puts files that it is writing; None: where the system has
     temporary files.

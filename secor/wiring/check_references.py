@@ -6,20 +6,20 @@ from secor.config.model import Config, Output, Parser
 from secor.core.errors import ConfigurationError
 
 
-def require_materials(config: Config) -> None:
+def require_referenced_files(config: Config) -> None:
     """Raise ``ConfigurationError`` with all that cannot be used, if something cannot."""
-    faults = unusable_materials(config)
+    faults = unusable_references(config)
     if faults:
         lines = [f"  {key}: {why}" for key, why in faults.items()]
         text = "what the configuration names cannot be used on this machine"
         raise ConfigurationError("\n".join([text, *lines]))
 
 
-def unusable_materials(config: Config) -> dict[str, str]:
+def unusable_references(config: Config) -> dict[str, str]:
     """Return by dotted key what cannot be used, and why.
 
     Schema files, descriptor sets, generated classes and plug-ins, of the general settings and
-    of each rule for topics; a fault that several share is told once.  Modules are imported and
+    of each rule for topics; a fault that several share is reported once.  Modules are imported and
     plug-ins made; no server is asked.
     """
     if config.group.kind == "backup":

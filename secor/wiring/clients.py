@@ -21,8 +21,8 @@ from secor.core.retry import retry
 from secor.wiring.first_contact import (
     ask_once,
     kafka_server,
+    report_while_slow,
     store_server,
-    told_while_slow,
     zookeeper_server,
 )
 
@@ -45,7 +45,7 @@ def clear(secret: SecretStr | None) -> str | None:
 
 
 def kafka_options(config: Config) -> dict[str, Any]:
-    """Return what every Kafka client is told: servers, name, security.
+    """Return the options of every Kafka client: servers, name, security.
 
     Raises ``ConfigurationError`` for a token provider that cannot be made.
     """
@@ -53,7 +53,7 @@ def kafka_options(config: Config) -> dict[str, Any]:
 
 
 def brokers_options(brokers: Brokers) -> dict[str, Any]:
-    """Return what every client of a cluster is told, as ``kafka_options`` does."""
+    """Return the options of every client of a cluster, as ``kafka_options`` does."""
     options: dict[str, Any] = {
         "bootstrap_servers": list(brokers.bootstrap_servers),
         "client_id": brokers.client_id,
@@ -86,7 +86,7 @@ def store_of(described: Store, *, connections: int) -> ObjectStore:
 
 
 def reach_store(described: Store, *, connections: int) -> ObjectStore:
-    """Return a store for a person's command: one that does not answer is told soon.
+    """Return a store for a person's command: one that does not answer is reported soon.
 
     Raises ``AccessDenied``, ``Unavailable``.
     """
@@ -113,7 +113,7 @@ def request_lifetime(config: Config) -> float:
     """Return how many seconds after its sender last proved its lease a request may still land.
 
     A proof is good for at most a session.  Then the client may try as often and wait as long as
-    it is told to; only a process that is stopped inside of that takes longer.
+    its options say; only a process that is stopped inside of that takes longer.
     """
     session = (
         config.kafka.session_timeout
@@ -244,7 +244,7 @@ def open_ledger_for_operator(
     if config.ledger.kind == "zookeeper":
         zookeeper = config.ledger.zookeeper
         import_module("secor.adapters.zookeeper")  # its time is not the server's
-        with told_while_slow(zookeeper_server(zookeeper)):
+        with report_while_slow(zookeeper_server(zookeeper)):
             ledger = zookeeper_ledger(config.group.name, zookeeper)
     else:
         ledger = _operator_ledger(config)
@@ -267,13 +267,13 @@ def open_movable_ledger(config: Config) -> Iterator[MovableLedger]:
         zookeeper = config.ledger.zookeeper
         from secor.adapters.zookeeper import Options, ZooKeeperMovableLedger
 
-        with told_while_slow(zookeeper_server(zookeeper)):
+        with report_while_slow(zookeeper_server(zookeeper)):
             options = Options(**_zookeeper_options(zookeeper))
             movable = ZooKeeperMovableLedger(options, root=zookeeper.root, group=group)
     else:
         from secor.adapters.kafka import KafkaMovableLedger
 
-        with told_while_slow(kafka_server(config.kafka)):
+        with report_while_slow(kafka_server(config.kafka)):
             movable = KafkaMovableLedger(kafka_options(config), group=group)
     with closing(movable):
         _first_answer(movable.record)
@@ -292,7 +292,7 @@ def open_groups(config: Config) -> Iterator[GroupAdmin]:
     """Give the consumer groups of the cluster, for a person's command."""
     from secor.adapters.kafka import group_admin
 
-    with told_while_slow(kafka_server(config.kafka)):
+    with report_while_slow(kafka_server(config.kafka)):
         groups = group_admin.GroupAdmin(kafka_options(config))
     with closing(groups):
         yield groups
@@ -301,7 +301,7 @@ def open_groups(config: Config) -> Iterator[GroupAdmin]:
 def _operator_ledger(config: Config) -> KafkaOperatorLedger:
     from secor.adapters.kafka import KafkaOperatorLedger
 
-    with told_while_slow(kafka_server(config.kafka)):
+    with report_while_slow(kafka_server(config.kafka)):
         return KafkaOperatorLedger(kafka_options(config), group=config.group.name)
 
 
@@ -310,7 +310,7 @@ def open_reader(config: Config, timeout: float = 30.0) -> Iterator[KafkaReader]:
     """Give a reader of topics, outside of any group; ``timeout`` (seconds) bounds an answer."""
     from secor.adapters.kafka import KafkaReader
 
-    with told_while_slow(kafka_server(config.kafka, timeout)):
+    with report_while_slow(kafka_server(config.kafka, timeout)):
         reader = KafkaReader(
             kafka_options(config),
             max_partition_fetch_bytes=config.kafka.max_partition_fetch_bytes,

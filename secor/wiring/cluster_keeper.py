@@ -194,7 +194,7 @@ def kinds_of(config: Config) -> list[str]:
 
 
 def first_partition(config: Config, reader: KafkaReader) -> TopicPartition | None:
-    """Return the group's first topic partition, whose owner looks; None without topics."""
+    """Return the group's first topic partition: its owner looks; None without topics."""
     kafka = config.kafka
     present = reader.topics(kafka.topics_pattern, kafka.topics_exclude)
     topics = [group for group in present if not kafka.topics or group in kafka.topics]

@@ -14,14 +14,14 @@ from secor.wiring.clients import clear
 def periods_for(config: Config, topic: str) -> Periods:
     """Return how the times of a topic's output partitions are read.
 
-    Raises ``ConfigurationError`` where nothing tells them.
+    Raises ``ConfigurationError`` where nothing has them.
     """
     parser = config.for_topic(topic).parser
     return Periods(Layout(parser.layout, Zone(parser.time_zone)))
 
 
-def tells_times(config: Config, topic: str) -> bool:
-    """Tell whether a topic's output partitions are about times at all."""
+def has_message_times(config: Config, topic: str) -> bool:
+    """Return whether a topic's output partitions are about times at all."""
     parser = config.for_topic(topic).parser
     return parser.plugin is None and Layout(parser.layout, Zone(parser.time_zone)).needs_time
 
@@ -53,7 +53,7 @@ def base_url(config: Config) -> str:
 
 
 def _glue(config: Config, database: str, topic: str) -> Action:
-    # Only who wants it pays for boto3.
+    # Imported here: without Glue nobody pays for boto3.
     from secor.adapters.glue import GlueTable
 
     glue, s3 = config.finalize.glue, config.store.s3

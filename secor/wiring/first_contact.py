@@ -1,4 +1,4 @@
-"""The first contact of a command with a server: a person is told of it while it takes long."""
+"""The first contact of a command with a server: reported to the person while it takes long."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from secor.core.text import mask_urls
 from secor.service.monitoring.servers import BROKERS, STORE, ZOOKEEPER
 
 QUIET = 1.0
-"""Seconds without an answer before a person is told."""
+"""Seconds without an answer before it is reported."""
 
 LOOK = 1.0
 """Seconds, at most, to find out why there is none."""
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Who is asked: its kind, its addresses, and the seconds until it is given up (None: unknown).
+    """A server to ask: its kind, addresses, and seconds until it is given up (None: unknown).
 
     Of ``hidden`` ones, behind a proxy, nobody else can find out why they do not answer.
     """
@@ -57,7 +57,7 @@ class Endpoint:
 
 
 def kafka_server(brokers: Brokers, most: float = 30.0) -> Endpoint:
-    """Return the brokers; ``most`` as their clients are told."""
+    """Return the brokers; ``most`` as in their clients' options."""
     return Endpoint("Kafka", brokers.bootstrap_servers, most, usual_port=9092)
 
 
@@ -104,7 +104,7 @@ def addresses_of(config: Config) -> dict[str, str]:
 
 
 @contextmanager
-def told_while_slow(server: Endpoint) -> Iterator[None]:
+def report_while_slow(server: Endpoint) -> Iterator[None]:
     """Log once whom a command waits for, and why, if what is done here takes long.
 
     Commands have no handlers for logs: it is a line on standard error.
@@ -113,7 +113,7 @@ def told_while_slow(server: Endpoint) -> Iterator[None]:
         yield  # it is over before anybody asks
         return
     over = threading.Event()
-    threading.Thread(target=_tell, args=(server, over), name="waiting", daemon=True).start()
+    threading.Thread(target=_report_slow, args=(server, over), name="waiting", daemon=True).start()
     try:
         yield
     finally:
@@ -121,7 +121,7 @@ def told_while_slow(server: Endpoint) -> Iterator[None]:
 
 
 def ask_once(server: Endpoint, ask: Callable[[], T]) -> T:
-    """Return what ``ask`` does; tell of it while it takes long, but no longer than ``PATIENCE``.
+    """Return what ``ask`` does; report while it takes long, but no longer than ``PATIENCE``.
 
     A library's own attempts, which ``ask`` makes, may take minutes, or never end.  Raises what
     ``ask`` does, and ``Unavailable``.
@@ -136,7 +136,7 @@ def ask_once(server: Endpoint, ask: Callable[[], T]) -> T:
 
     # A daemon thread: one that waits on does not keep the command from ending.
     threading.Thread(target=work, name="first contact", daemon=True).start()
-    with told_while_slow(server):
+    with report_while_slow(server):
         try:
             return answer.result(PATIENCE)
         except TimeoutError:
@@ -147,7 +147,7 @@ def ask_once(server: Endpoint, ask: Callable[[], T]) -> T:
             ) from None
 
 
-def _tell(server: Endpoint, over: threading.Event) -> None:
+def _report_slow(server: Endpoint, over: threading.Event) -> None:
     if over.wait(QUIET):
         return
     why = "no answer yet" if server.hidden else "; ".join(_reasons(server))
@@ -164,7 +164,7 @@ def _reasons(server: Endpoint) -> Sequence[str]:
 
 
 def _reason(address: str, usual_port: int, timeout: float) -> str:
-    """Try to connect, as libraries do: most of them only tell at the end why they cannot."""
+    """Try to connect, as libraries do: most of them only say at the end why they cannot."""
     url = urlsplit(address if "://" in address else f"//{address}")
     port = url.port or {"http": 80, "https": 443}.get(url.scheme, usual_port)
     try:

@@ -24,7 +24,7 @@ from secor.wiring.restore import Job
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What groups have committed for the archived topics, and in which cluster.
+    """A source of groups' committed offsets for the archived topics, and its cluster.
 
     ``cluster`` is its id; None for offsets of a file or of an archive.  ``kept`` says from where
     and when those of an archive are.
@@ -37,7 +37,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class KeptMoment:
-    """Which of an archive's offsets are meant.
+    """A selection of an archive's offsets.
 
     ``until`` is in seconds since 1970, None for the newest; ``cluster`` None for the newest that
     is not the target.

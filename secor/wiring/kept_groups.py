@@ -1,4 +1,4 @@
-"""Consumer groups' offsets as a backup keeps them, for the journal and for those who read it."""
+"""Consumer groups' offsets as a backup keeps them, for the journal and for its readers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def decode_offsets(name: str, content: object) -> dict[TopicPartition, Committed
 def choose_cluster(
     store: ObjectStore, prefix: str, kind: str, wanted: str | None, target: str | None = None
 ) -> str:
-    """Return the cluster whose journal is meant: ``wanted``, or the newest but ``target``.
+    """Return the cluster of the wanted journal: ``wanted``, or the newest but ``target``.
 
     ``target`` is a cluster that is only restored to.  Raises ``ConfigurationError``.
     """

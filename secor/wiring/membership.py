@@ -21,7 +21,7 @@ from secor.wire import PARSED_PASS_BYTES, PASS_BYTES
 from secor.wiring.clients import kafka_options, zookeeper_ledger
 
 Stalled = Callable[[TopicPartition, int, int, float, str], None]
-"""Told of a fetch that begins anew: where, from and to which offset, seconds, and why."""
+"""Called when a fetch restarts: partition, from and to offset, seconds, and reason."""
 
 _OWN_SERVERS = (*(".amazonaws.com", ".amazonaws.com.cn", ".googleapis.com", ".core.windows.net"),)
 """Endings of hosts at which a bucket's name is the only one of its kind."""
@@ -40,7 +40,7 @@ class Membership:
 
 @contextmanager
 def join(config: Config, ask: Doing, stalled: Stalled | None = None) -> Iterator[Membership]:
-    """Connect ledger and broker and join the group; ``ask`` is told whom, before it is done.
+    """Connect ledger and broker and join the group; ``ask`` gets each server's name first.
 
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
     """
@@ -52,7 +52,7 @@ def join(config: Config, ask: Doing, stalled: Stalled | None = None) -> Iterator
         return
     ask(ZOOKEEPER)
     with closing(zookeeper_ledger(config.group.name, config.ledger.zookeeper)) as ledger:
-        # What is refused from the start is a mistake, and told before anything is read.
+        # What is refused from the start is a mistake: report it before anything is read.
         ledger.check()
         ask(BROKERS)
         with closing(_source(config, stalled, ledger.id)) as source:

@@ -51,9 +51,9 @@ def plan_for(
 ) -> TopicPlan:
     """Return how the messages of ``topic`` are stored.
 
-    ``count`` is told what parsing leaves out and puts into quarantine; unless ``limited``,
+    ``count`` gets what parsing leaves out and puts into quarantine; unless ``limited``,
     any number of messages may go there.  Where the schema is kept with the objects, ``kept``
-    is its version, and ``propose`` is told what it has to become; without it, nothing grows.
+    is its version, and ``propose`` gets what it has to become; without it, nothing grows.
     Raises ``ConfigurationError``.
     """
     if config.group.kind == "table":
@@ -150,36 +150,36 @@ def replaying_plans(
     config: Config,
     topic: str,
     store: ObjectStore,
-    tell: Callable[[int, list[str], list[str]], None],
+    report: Callable[[int, list[str], list[str]], None],
     *,
     dry_run: bool,
 ) -> PlansFor:
     """Return the plans by which quarantine is parsed again.
 
     Kept schemas, of the generation of what is parsed, grow as they do in a process that
-    consumes; ``tell`` is given the version and what is new in it.  In a dry run nothing is put.
+    consumes; ``report`` is given the version and what is new in it.  In a dry run nothing is put.
     """
     from secor.archive.kept_schemas import GrowingPlans
-    from secor.archive.quarantine.replay import always
+    from secor.archive.quarantine.replay import fixed_plan
 
     def make(kept: KeptSchema | None, propose: Propose | None) -> TopicPlan:
         return plan_for(config, topic, limited=False, kept=kept, propose=propose)
 
     if not keeps_schema(config, topic):
-        return always(make(None, None))
+        return fixed_plan(make(None, None))
 
     @cache
     def kept(generation: int) -> KeptSchemas:
         return schemas_of(config, topic, store, generation=generation, imagined=dry_run)
 
     def plans(adapt: Adapt, generation: int) -> Callable[[str | None], TopicPlan]:
-        return GrowingPlans(kept(generation), lambda *given: adapt(make(*given)), tell).plan
+        return GrowingPlans(kept(generation), lambda *given: adapt(make(*given)), report).plan
 
     return plans
 
 
 def keeps_schema(config: Config, topic: str) -> bool:
-    """Tell whether the schema of a topic is inferred and kept with its objects."""
+    """Return whether the schema of a topic is inferred and kept with its objects."""
     output = config.for_topic(topic).output
     columnar = output.stores_fields and output.format != "jsonlines"
     return config.group.kind == "partition" and columnar and output.schema_file is None

@@ -26,7 +26,7 @@ from secor.restore.routing import Routing, first_millisecond
 from secor.restore.writer.model import WriterLimits
 from secor.restore.writer.writer import TransactionalWriter
 from secor.wiring.clients import brokers_options, reach_store
-from secor.wiring.first_contact import kafka_server, told_while_slow
+from secor.wiring.first_contact import kafka_server, report_while_slow
 from secor.wiring.restore_sources import (
     described_topics,
     kept_topic,
@@ -102,7 +102,7 @@ SEEN_WITHIN = 10
 """Seconds that a new topic may take until every broker knows it."""
 SESSION = 6.0
 """Seconds until the group gives the partitions of a daemon that died to another: the least that
-brokers allow by default.  Who is late is fenced, so that this is about time alone."""
+brokers allow by default.  A late one is fenced, so this is about time alone."""
 OFFSETS_SETTINGS = {"cleanup.policy": "compact"}
 SHARED_SETTINGS = TopicDefinition(1, OFFSETS_SETTINGS)
 COPY_LIMITS = WriterLimits(
@@ -126,11 +126,11 @@ class Job:
     copy_requests: KafkaIdempotence | None = None
     """Writes the copies of offsets; None where there are none."""
     described_topics: Callable[[], Sequence[str]] = tuple
-    """Returns the job's topics whose settings the backup has kept, also those without messages."""
+    """Returns the job's topics with kept settings, also those without messages."""
 
     @property
     def transactional(self) -> bool:
-        """Whether messages are written in transactions, each of them once."""
+        """True if messages are written in transactions, each of them once."""
         return self.config.writing.exactly_once == "required"
 
     @property
@@ -287,7 +287,7 @@ def open_job(config: RestoreConfig) -> Iterator[Job]:
         store = reach_store(config.store, connections=CONNECTIONS)
         source = source_of(config, store)
         transactional = config.writing.exactly_once == "required"
-        with told_while_slow(kafka_server(config.kafka)):
+        with report_while_slow(kafka_server(config.kafka)):
             requests = KafkaTransactions(options) if transactional else KafkaIdempotence(options)
         opened.callback(requests.close)
         copy_requests = None

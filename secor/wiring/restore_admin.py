@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
-from secor.restore.control import JobControl, Wish, check_record
+from secor.restore.control import JobControl, RequestedState, check_record
 from secor.restore.model import SourceExtent, SourcePartition, transactional_id
 from secor.restore.offsets import (
     OffsetTable,
@@ -26,7 +26,7 @@ from secor.wiring.restore_plan import written_ids
 def fence_all(job: Job) -> int:
     """Initialise every transactional id of the job; return how many.
 
-    Those that the brokers know count, too: a daemon may still write a source partition whose
+    Those that the brokers know count, too: a daemon may still write a source partition if its
     objects have vanished, or that the file does not select any more.  Without transactions there
     are none, and nobody can be fenced.
     """
@@ -38,11 +38,11 @@ def fence_all(job: Job) -> int:
     return len(ids)
 
 
-def not_begun(job: Job) -> str:
+def not_started(job: Job) -> str:
     """Return what to say of a job without an offsets topic: it may have lost it."""
     ids = written_ids(job)
     if not ids:
-        return f"job {job.name} has not begun: see secor restore run"
+        return f"job {job.name} was not started: see secor restore run"
     return (
         f"the offsets topic {offsets_topic(job.name)} is gone, and job {job.name} has written"
         f" before (the brokers know {ids[0]}): 'secor restore plan' says what can be done"
@@ -78,10 +78,10 @@ def change_offsets(
     job's: every daemon would refuse them.
     """
     known = control.read()
-    if known is not None and known.wish is not Wish.STOPPED:
+    if known is not None and known.requested is not RequestedState.STOPPED:
         raise ConfigurationError(
-            f"job {job.name} is {known.wish.value}: offsets change only while it is stopped, see"
-            " secor restore stop"
+            f"job {job.name} is {known.requested.value}: offsets change only while it is stopped,"
+            " see secor restore stop"
         )
     if known is not None and any(offset is not None for offset in offsets.values()):
         check_record(job.name, known, job.spec.hash, partitions, job.spec.archive)
@@ -129,7 +129,7 @@ def recover_offsets(job: Job) -> Mapping[SourcePartition, int]:
         )
     partitions = job.ensure_offsets_topic()
     control = job.control(partitions)
-    control.start(job.spec.hash, partitions, Wish.STOPPED, archive=job.spec.archive)
+    control.start(job.spec.hash, partitions, RequestedState.STOPPED, archive=job.spec.archive)
     known = read_all_offsets(job, partitions).offsets
     lost = sorted(copies.offsets.keys() - known.keys())
     offsets = {source: copies.next_offset(source, job.spec.hash) for source in lost}

@@ -22,7 +22,7 @@ from secor.wiring.restore_verify import read_pieces
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """What one group gets.
+    """The planned offsets of one group.
 
     ``name`` is its name at the target, ``state`` what the target's brokers say of it, None
     where they do not know it.  ``obstacles`` are sentences about why it is left alone.
@@ -40,7 +40,7 @@ class GroupPlan:
 def plan_groups(
     job: Job, admin: GroupAdmin, origin: Origin, name: str, *, force: bool
 ) -> list[GroupPlan]:
-    """Translate everything, and look what stands in the way; writes nothing.
+    """Translate everything, and find what prevents it; write nothing.
 
     ``name`` is a template such as ``restored-{group}``.  Raises ``ConfigurationError``.
     """
@@ -58,12 +58,12 @@ def translate_groups(
 ) -> dict[str, list[Translation | Untranslated]]:
     """Return where each offset of each group is at the target, by group in the order of names.
 
-    Raises ``ConfigurationError`` where the job has not begun.
+    Raises ``ConfigurationError`` where the job was not started.
     """
     partitions = job.offsets_partitions()
     if not partitions:
         raise ConfigurationError(
-            f"job {job.name} has not begun, so nothing tells where its messages stand: see"
+            f"job {job.name} was not started, so nothing says where its messages are: see"
             " secor restore run"
         )
     route = job.routing()

@@ -24,7 +24,7 @@ from secor.wiring.restore import SHARED_SETTINGS, Job
 def first_look(job: Job, topic: str, extents: Sequence[SourceExtent]) -> Iterator[Finding]:
     """Return why a topic's first messages cannot be restored as they are.
 
-    Only their rows tell whether an object kept whole messages.  With ``source.lossy`` nobody
+    Only their rows show whether an object kept whole messages.  With ``source.lossy`` nobody
     asks, and a source of somebody else's is not read for the plan.  Raises ``Unavailable``.
     """
     source = job.source
@@ -43,7 +43,7 @@ _OFFSETS_RIGHTS = ("READ", "WRITE", "DESCRIBE")
 
 
 def job_findings(job: Job, described: Mapping[str, TopicDescription]) -> Iterator[Finding]:
-    """Return what stands in the way of any job of this configuration at this target."""
+    """Return what prevents any job of this configuration at this target."""
     writing = job.config.writing
     yield from source_findings(job.source, required=job.transactional, boundary=writing.boundary)
     yield from promise_findings(transactional=job.transactional, interval=writing.interval)

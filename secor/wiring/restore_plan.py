@@ -29,8 +29,8 @@ from secor.restore.sources.coverage import since, vanished_findings
 from secor.restore.target_ids import remade
 from secor.wiring.clients import store_of
 from secor.wiring.restore import Job
-from secor.wiring.restore_begun import Begun, begun_of, owned
 from secor.wiring.restore_job_findings import first_look, job_findings, meeting, room
+from secor.wiring.restore_job_progress import JobProgress, read_job_progress, target_belongs_to_job
 from secor.wiring.restore_offsets import read_all_offsets
 from secor.wiring.restore_sources import ranges_of, source_of
 
@@ -66,14 +66,14 @@ class JobPlan:
 
     @property
     def ends(self) -> dict[SourcePartition, int]:
-        """Where the archived offsets of each source partition end."""
+        """The ends of each source partition's archived offsets."""
         return {
             extent.source: extent.range.end for topic in self.topics for extent in topic.extents
         }
 
     @property
     def may_begin(self) -> bool:
-        """Tell whether nothing stands in the way."""
+        """Return whether nothing prevents the job."""
         return bool(self.topics) and not refused(self.findings)
 
 
@@ -92,23 +92,25 @@ def plan(job: Job) -> JobPlan:
     )
     targets = {name: _target(job, name, described.get(name)) for name in names}
     # After the targets: what another daemon writes meanwhile has its offsets then.
-    begun = begun_of(job)
+    progress = read_job_progress(job)
     by_topic: dict[str, list[SourceExtent]] = {topic: [] for topic in archived}
     for source in sources:
-        extent = since(job.source.extent(source), begun.offsets.get(source))
+        extent = since(job.source.extent(source), progress.offsets.get(source))
         by_topic[source.topic].append(extent)
     topics = tuple(
-        _planned(job, topic, extents, targets[job.target_name(topic)], begun)
+        _planned(job, topic, extents, targets[job.target_name(topic)], progress)
         for topic, extents in sorted(by_topic.items())
     )
     topics += tuple(
-        _planned(job, topic, [], targets[job.target_name(topic)], begun)
+        _planned(job, topic, [], targets[job.target_name(topic)], progress)
         for topic in empty
         if not targets[job.target_name(topic)].partitions
     )
     selection = job.config.source
     plan_findings = [
-        *record_findings(begun.record, job.name, job.spec.hash, begun.partitions, job.spec.archive),
+        *record_findings(
+            progress.record, job.name, job.spec.hash, progress.partitions, job.spec.archive
+        ),
         *selection_findings(
             sources,
             topics=set(selection.topics).difference(empty),
@@ -116,17 +118,17 @@ def plan(job: Job) -> JobPlan:
             ranges=ranges_of(selection),
         ),
         *meeting(job, by_topic),
-        *_lost_offsets(job, begun, topics),
-        *vanished_findings(job.vanished(sources, begun.offsets), holes=job.config.source.holes),
-        *_remade(begun.record, described),
+        *_lost_offsets(job, progress, topics),
+        *vanished_findings(job.vanished(sources, progress.offsets), holes=job.config.source.holes),
+        *_remade(progress.record, described),
         *job_findings(job, described),
-        *room(job, topics_left(topics, begun.offsets), described),
+        *room(job, topics_left(topics, progress.offsets), described),
     ]
     return JobPlan(topics, tuple(plan_findings))
 
 
 def _empty_topics(job: Job, archived: Collection[str]) -> list[str]:
-    """Return the topics that the backup knows and has no messages of, whose targets are their own.
+    """Return the topics that the backup knows, has no messages of, and that are their own targets.
 
     A target that other messages are written to is made for these.
     """
@@ -165,7 +167,7 @@ def prepare_topic(job: Job, topic: str) -> None:
     extents = [job.source.extent(source) for source in sources if source.topic == topic]
     name = job.target_name(topic)
     target = _target(job, name, job.admin.describe([name]).get(name))
-    planned = _planned(job, topic, extents, target, begun_of(job))
+    planned = _planned(job, topic, extents, target, read_job_progress(job))
     meets = [
         meeting_partition
         for meeting_partition in meeting(job, {source.topic for source in sources})
@@ -210,7 +212,7 @@ MOST_NAMED = 10
 
 
 def all_written(job: Job, partitions: int, sources: Collection[SourcePartition]) -> bool:
-    """Tell whether the committed offsets of source partitions have reached what is archived."""
+    """Return whether the committed offsets of source partitions have reached what is archived."""
     offsets = read_all_offsets(job, partitions).offsets
     return all(
         source in offsets and offsets[source].next_offset >= job.source.extent(source).range.end
@@ -218,8 +220,10 @@ def all_written(job: Job, partitions: int, sources: Collection[SourcePartition])
     )
 
 
-def _lost_offsets(job: Job, begun: Begun, topics: Sequence[PlannedTopic]) -> Iterator[Finding]:
-    if begun.partitions:
+def _lost_offsets(
+    job: Job, progress: JobProgress, topics: Sequence[PlannedTopic]
+) -> Iterator[Finding]:
+    if progress.partitions:
         return
     ids = written_ids(job)
     targets = [topic.target for topic in topics]
@@ -268,14 +272,16 @@ def _planned(
     topic: str,
     extents: list[SourceExtent],
     target: TargetTopic,
-    begun: Begun,
+    progress: JobProgress,
 ) -> PlannedTopic:
     config, name = job.config, target.name
     limits = JobLimits(
         append=config.target.append,
-        # Whose messages they are takes reading: only where it matters.
-        own=bool(target.messages) and not config.target.append and owned(job, begun, topic, name),
-        written=topic in begun.written,
+        # To find the owner of messages takes reading: only where it matters.
+        own=bool(target.messages)
+        and not config.target.append
+        and target_belongs_to_job(job, progress, topic, name),
+        written=topic in progress.written,
         same_partitions=config.target.partitioning != "key",
         mapping=config.target.mapping,
         holes=config.source.holes,
@@ -353,7 +359,7 @@ def _new(job: Job, topic: str, needed: int) -> tuple[NewTopic, list[Finding]]:
 def left(extent: SourceExtent, next_offset: int) -> OffsetRange:
     """Return which offsets of a source partition are left; ``next_offset`` is 0 before the first.
 
-    Those between ``next_offset`` and the first object count: a job that has begun needs them.
+    Those between ``next_offset`` and the first object count: a started job needs them.
     """
     start = min(next_offset or extent.range.start, extent.range.end)
     return OffsetRange(start, extent.range.end)

@@ -15,7 +15,7 @@ from types import FrameType
 from secor.core.errors import Unavailable
 from secor.core.pace import Pace
 from secor.restore.boundaries import Boundaries
-from secor.restore.control import JobControl, JobRecord, Wish
+from secor.restore.control import JobControl, JobRecord, RequestedState
 from secor.restore.copies import OffsetCopies
 from secor.restore.engine import Ended, Engine
 from secor.restore.model import SourcePartition
@@ -44,7 +44,7 @@ JOIN_WITHIN = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """What ``run`` runs; ``copies`` is None where offsets are not copied."""
+    """The parts of a daemon; ``copies`` is None where offsets are not copied."""
 
     engine: Engine
     copies: OffsetCopies | None
@@ -53,7 +53,7 @@ class Daemon:
 
 @contextmanager
 def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
-    """Give the daemon of a job whose targets exist; leaves the group at the end."""
+    """Give the daemon of a job with existing targets; leave the group at the end."""
     writing, source = job.config.writing, job.source
     if isinstance(source, ArchiveSource):
         telemetry.known_end = lambda partition: source.known.of(partition).end
@@ -77,7 +77,7 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
 
     def running() -> bool:
         known = read_record()
-        return known is not None and known.wish is Wish.RUNNING
+        return known is not None and known.requested is RequestedState.RUNNING
 
     tasks = _task_settings(job, route, guard, observer)
     with closing(job.membership()) as membership:
@@ -133,7 +133,7 @@ def _task_settings(
 
 
 class _Committed:
-    """Tells the pace and the copies, too."""
+    """An observer that also informs the pace and the copies."""
 
     def __init__(
         self, telemetry: RestoreTelemetry, pace: Pace, copies: OffsetCopies | None
@@ -192,7 +192,7 @@ class Workers:
                     self._over.wait(IDLE)
         except BaseException as error:
             self.crashed.append(error)
-            # Who is late finds the connections closed: that is no fault of its own.
+            # A late thread finds the connections closed: that is no fault of its own.
             if not self._over.is_set():
                 raise
 

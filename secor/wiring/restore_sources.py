@@ -107,7 +107,7 @@ def described_topics(store: ObjectStore, config: RestoreConfig) -> list[str]:
 
 
 def wanted_topics(source: Source) -> Callable[[str], bool]:
-    """Return what tells whether a topic is to be restored."""
+    """Return the test whether a topic is to be restored."""
     if source.topics:
         return source.topics.__contains__
     pattern = re.compile(topic_pattern(source.topics_pattern or ".*", source.topics_exclude))

@@ -29,9 +29,9 @@ class SourceProgress:
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """What ``status`` shows; ``copies`` are looked up where the job's own topic has nothing.
+    """The status of a job; ``copies`` are looked up where the job's own topic has nothing.
 
-    ``holes`` tells whether the job may leave messages out, ``gone`` whether it has written and
+    ``holes`` says whether the job may leave messages out, ``gone`` whether it has written and
     its offsets topic is not there any more.
     """
 
@@ -55,7 +55,7 @@ class JobStatus:
 
     @property
     def complete(self) -> bool:
-        """Whether everything is written that the job must write."""
+        """True if everything is written that the job must write."""
         return not self.left and (self.holes or not self.vanished)
 
     @property
@@ -65,7 +65,7 @@ class JobStatus:
             return "its offsets topic is gone (see secor restore plan)"
         if self.record is None:
             return "not begun"
-        return "all written" if self.complete else self.record.wish.value
+        return "all written" if self.complete else self.record.requested.value
 
 
 def status_of(job: Job) -> JobStatus:

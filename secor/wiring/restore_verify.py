@@ -30,11 +30,11 @@ _WAIT = 60.0
 
 
 Advance = Callable[[int, int], None]
-"""Told how many offsets of the archive were compared, and how many messages they had."""
+"""Called with how many offsets of the archive were compared, and how many messages they had."""
 
 
 def offsets_to_compare(job: Job) -> int:
-    """Return the sum of the offsets that ``verify`` tells to have compared in the end."""
+    """Return the sum of the offsets that ``verify`` reports in the end."""
     extents = [job.source.extent(source).range for source in job.sources()]
     offsets = sum(extent.end - extent.start for extent in extents)
     if job.config.target.partitioning == "same":

@@ -25,8 +25,8 @@ from secor.commit.uploader import CommittedBatch, Outcome, Uploader
 from secor.config.model import Config
 from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import Consumer
+from secor.consume.poison_messages import PoisonMessages
 from secor.consume.positioning import OnDataLoss, Positioning, RefuseLost, Reset, never_refuse
-from secor.consume.suspects import Suspects
 from secor.core.clock import SystemClock
 from secor.core.errors import SecorError
 from secor.core.model import QUARANTINE, TopicPartition
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 class LetterWriter(Uploader):
     """Sends copies after the commit: no commit waits for them.
 
-    A process that dies in between leaves copies out, one whose answer was lost may have
+    A process that dies in between leaves copies out, one that lost an answer may have
     sent them twice.  What counts are the objects.
     """
 
@@ -79,7 +79,7 @@ class LetterWriter(Uploader):
         self._log = structlog.get_logger("secor.letters")
 
     def upload(self, batch: SealedBatch, wanted: Callable[[], bool]) -> Outcome:
-        """Commit; then send, and only tell if that fails."""
+        """Commit; then send, and only log if that fails."""
         outcome = super().upload(batch, wanted)
         topic = self._topic_of(batch.topic_partition.topic)
         if topic is not None and isinstance(outcome, CommittedBatch):
@@ -166,7 +166,7 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
             clock=clock,
             service_manager=manager,
             beat=health.beat,
-            waiting=Waiting(health, board, manager, clock, addresses_of(config)).tell,
+            waiting=Waiting(health, board, manager, clock, addresses_of(config)).report,
             close=opened.pop_all().close,
             drain_timeout=DRAIN,
         )
@@ -187,7 +187,7 @@ def _coordinating(
     clock: Clock,
     tables: TableBoard,
 ) -> AbstractContextManager[DaemonLoop]:
-    """Coordinate the commits to tables beside the loop."""
+    """Coordinate the commits to tables, in a thread next to the loop."""
     from secor.service.monitoring.table_telemetry import TableTelemetry
     from secor.wiring.table_coordination import coordinating
 
@@ -276,7 +276,7 @@ def _consumer(
     ledger: OffsetLedger = membership.ledger
     rng = random.Random()
     uploading = _uploading(config)
-    suspects = Suspects(
+    poison_messages = PoisonMessages(
         store=store,
         clock=clock,
         observer=telemetry,
@@ -297,7 +297,7 @@ def _consumer(
             rng=rng,
             reset=Reset(config.kafka.reset),
             on_data_loss=OnDataLoss(config.kafka.on_data_loss),
-            suspects=None if config.group.kind == "backup" else suspects,
+            poison_messages=None if config.group.kind == "backup" else poison_messages,
             refuse_lost=refuse_lost,
         ),
         uploader=uploading(

@@ -1,4 +1,4 @@
-"""Tells, wherever a person may look, what the start of a daemon waits for."""
+"""Reports, wherever a person may look, of what the start of a daemon waits for."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Waiting:
         self._addresses = addresses
         self._warned_of = ""
         self._warned_with_error = False
-        """Whether the last warning had an error.  The first error of a server is told at once."""
+        """Whether the last warning had an error: the first of a server is reported at once."""
         self._warned_at = clock.monotonic()
         self._log = structlog.get_logger("secor.start")
 
-    def tell(self, hindrance: Hindrance) -> None:
-        """Tell of it; to be called about once a second."""
+    def report(self, hindrance: Hindrance) -> None:
+        """Report it; to be called about once a second."""
         # Probes need no password: no names and addresses for them.
         self._health.waiting([f"starting: waiting for {hindrance.server}"])
         self._board.hinder(hindrance)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def open_tables(config: Config) -> tuple[IcebergCatalog, IcebergLibrary]:
-    """Return the catalog, and the library beside it.
+    """Return the catalog and the library.
 
     Raises ``ConfigurationError``, ``Unavailable``, ``AccessDenied``.
     """
@@ -85,7 +85,7 @@ class PublishingEngine(MergeEngine, BranchPublisher, Protocol):
 
 
 def merging_catalog(catalog: IcebergCatalog, engine: PublishingEngine) -> IcebergCatalog:
-    """Return a catalog whose commits may have changes of rows, too."""
+    """Return a catalog that also commits changes of rows."""
     from secor.adapters.iceberg.merges import MergingCatalog
 
     return MergingCatalog(catalog, engine, engine)

@@ -45,7 +45,7 @@ def route_that_changes(config: Config, topic: str, table: str) -> Route | None:
 
 
 def appends_to(config: Config, topics: Iterable[str], table: str) -> bool:
-    """Tell whether messages of these topics may be appended to a table as rows."""
+    """Return whether messages of these topics may be appended to a table as rows."""
     return any(
         route.may_name(topic, table) and not route.changes_rows
         for topic in topics

@@ -1,4 +1,4 @@
-"""The coordinator in a daemon, beside its loop, and the channel to the others."""
+"""The coordinator in a daemon, in its own thread, and the channel to the others."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from secor.consume.consumer import Consumer
 from secor.core.clock import SystemClock
 from secor.core.errors import AccessDenied, ConfigurationError
 from secor.service.monitoring.table_telemetry import TableTelemetry
-from secor.tables.answering import Answering
 from secor.tables.control import ControlChannel, NoChannel, SharedChannel
 from secor.tables.coordinator_thread import CoordinatorThread
+from secor.tables.cycle_responder import CycleResponder
 from secor.tables.election import ASK_AGAIN, Election, StandbyElection
 from secor.wiring.clients import kafka_options
 from secor.wiring.table_group import clock, open_table_group
@@ -37,7 +37,7 @@ def members_of(config: Config) -> str:
 
 @contextmanager
 def elected(config: Config) -> Iterator[Callable[[], bool]]:
-    """Give what tells whether this process leads; without a control topic it always does.
+    """Give a function: does this process lead?  Without a control topic it always does.
 
     The consumer group is this group's own, also where several share a control topic; it reads
     nothing.
@@ -54,7 +54,7 @@ def elected(config: Config) -> Iterator[Callable[[], bool]]:
         log.warning(
             "no_election",
             why=str(error),
-            next=f"this process leads, whoever does beside it; allow Read on the group {members}"
+            next=f"this process leads, even if another one does; allow Read on the group {members}"
             f" and on the topic {topic}; it is tried again every {ASK_AGAIN / 60:.0f} minutes",
         )
 
@@ -72,7 +72,7 @@ def elected(config: Config) -> Iterator[Callable[[], bool]]:
             source,
             topic,
             SystemClock(),
-            stands_by=lambda: log.info("stands_by", group=members),
+            on_standby=lambda: log.info("stands_by", group=members),
             denied=warn,
         )
         yield election.leads
@@ -98,7 +98,7 @@ def check_control_topic(config: Config, topic: str) -> str:
             if refusal is not None:
                 raise ConfigurationError(f"the topic {topic} does not exist: {refusal}")
             return f"{topic} does not exist: the first process makes it"
-    # Brokers before 2.3 tell no rights.
+    # Brokers before 2.3 return no rights.
     if described.rights and not described.rights.issuperset(_RIGHTS):
         raise AccessDenied(needed)
     return f"{topic} may be read and written"
@@ -142,7 +142,7 @@ def coordinating(
     with ExitStack() as opened:
         channel = SharedChannel(open_channel(config, observer.event))
         opened.callback(channel.close)
-        answering = Answering(
+        responder = CycleResponder(
             consumer,
             channel.end(),
             group=config.group.name,
@@ -151,7 +151,7 @@ def coordinating(
             heard=observer.board.hear,
         )
         if config.commit.coordinator == "alone":
-            yield TableLoop(answering, None, None)
+            yield TableLoop(responder, None, None)
             return
         group = opened.enter_context(open_table_group(config))
         election = Election(group.topics, clock)
@@ -160,30 +160,30 @@ def coordinating(
         thread = CoordinatorThread(coordinator)
         opened.callback(thread.close)
         thread.start()
-        yield TableLoop(answering, election, thread)
+        yield TableLoop(responder, election, thread)
 
 
 @dataclass(frozen=True, slots=True)
 class TableLoop:
     """The loop as the daemon runs it."""
 
-    answering: Answering
+    responder: CycleResponder
     election: Election | None
     thread: CoordinatorThread | None
 
     def run_once(self, timeout: float) -> None:
-        """Do one round; tell the election what is assigned."""
-        self.answering.run_once(timeout)
+        """Do one round; pass the assignment to the election."""
+        self.responder.run_once(timeout)
         if self.election is not None:
-            self.election.assign(status.topic_partition for status in self.answering.status())
+            self.election.assign(status.topic_partition for status in self.responder.status())
         if self.thread is not None:
             self.thread.check()
 
     def drain(self) -> None:
         """Read no more."""
-        self.answering.drain()
+        self.responder.drain()
 
     @property
     def drained(self) -> bool:
         """Nothing is in work."""
-        return self.answering.drained
+        return self.responder.drained

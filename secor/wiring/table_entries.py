@@ -23,7 +23,7 @@ from secor.tables.staging.staged_manifests import Staging
 from secor.wiring.table_catalogs import open_tables
 
 _PLACE = "{}"
-"""Stands for a field in a template."""
+"""The placeholder of a field in a template."""
 
 
 def fixed_tables(config: Config) -> list[str]:
@@ -32,12 +32,12 @@ def fixed_tables(config: Config) -> list[str]:
 
 
 def namespaces_of(config: Config) -> set[str]:
-    """Return the namespaces of tables whose names are made from messages."""
+    """Return the namespaces of tables with names made from messages."""
     return {space for space in _namespaces(config) if space and _PLACE not in space}
 
 
 def has_unknown_namespaces(config: Config) -> bool:
-    """Tell whether messages also name the namespaces of tables."""
+    """Return whether messages also name the namespaces of tables."""
     return any(not space or _PLACE in space for space in _namespaces(config))
 
 

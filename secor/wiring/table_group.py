@@ -94,7 +94,7 @@ class BrokerTopics:
 
 @dataclass(frozen=True, slots=True)
 class TableGroup:
-    """What coordinates and settles the tables of a group; used by one thread."""
+    """The parts that coordinate and settle the tables of a group; used by one thread."""
 
     config: Config
     objects: ObjectStore
@@ -119,11 +119,11 @@ class TableGroup:
 
     @property
     def namespaces(self) -> set[str]:
-        """Where tables are whose names are made from messages."""
+        """The namespaces of tables with names made from messages."""
         return namespaces_of(self.config)
 
     def feeds(self, table: str, topic: str) -> bool:
-        """Tell whether messages of a topic may become rows of a table."""
+        """Return whether messages of a topic may become rows of a table."""
         return any(route.may_name(topic, table) for route in routes_of(self.config, topic))
 
     def lag(self, table: TableOverview, staged: Sequence[Staged]) -> dict[TopicPartition, int]:
@@ -234,7 +234,7 @@ class TableGroup:
 
     @property
     def plan_notes(self) -> PlanNotes:
-        """What fingerprints stand for."""
+        """The notes on what fingerprints were made of."""
         return PlanNotes(self.objects, self.config.output.prefix)
 
     def open_fingerprints(self) -> set[str]:
@@ -244,7 +244,7 @@ class TableGroup:
 
     @property
     def settling(self) -> StateAcceptance:
-        """What a person's commands do."""
+        """The actions of a person's commands."""
         return StateAcceptance(self.committer, self.history, self.config.commit.branch)
 
     def request(self) -> CommitRequest:

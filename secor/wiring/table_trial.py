@@ -106,7 +106,7 @@ def open_trial(config: Config, *, with_catalog: bool = True) -> Iterator[TableTr
         plans = TablePlans(
             *(config, catalog, IcebergLibrary(), lambda: "", count, clock),
             limited=False,
-            tell=note,
+            report=note,
         )
         trial = Trial(plans, catalog, workspace, clock)
         yield TableTrial(trial, catalog, imagined, notes, undeclared)

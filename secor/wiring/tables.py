@@ -1,4 +1,4 @@
-"""The plans of topics whose messages become rows of tables."""
+"""The plans of topics with messages that become rows of tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from secor.parsing.pipeline import Count, Pipeline
 from secor.tables.catalog import Catalog, Table
 from secor.tables.commit.group_record import property_name
 from secor.tables.commit.plan_notes import PlanNotes
-from secor.tables.commit.table_updates import Tell
+from secor.tables.commit.table_updates import ReportChange
 from secor.tables.commit.topic_tables import Outdated, TopicTables
 from secor.tables.freshness import RefreshThread
 from secor.tables.hudi import INSERT_KEY
@@ -76,13 +76,13 @@ class TablePlans:
         *,
         notes: PlanNotes | None = None,
         limited: bool = True,
-        tell: Tell | None = None,
+        report: ReportChange | None = None,
     ) -> None:
         """Ask nobody yet.  ``topics`` gives the names of all topics of the cluster; unless
         ``limited``, any number of bad messages may go into quarantine.
 
-        Who records intents has ``notes``.  ``tell`` is given the changes of tables instead of the
-        log.
+        A process that records intents has ``notes``.  ``report`` gets the changes of tables
+        instead of the log.
         """
         self._config = config
         self._catalog = catalog
@@ -93,14 +93,14 @@ class TablePlans:
         self._clock = clock
         self._notes = notes
         self._limited = limited
-        self._tell = self._log_change if tell is None else tell
+        self._report = self._log_change if report is None else report
         self._log = structlog.get_logger("secor.tables")
         self._lock = threading.Lock()
         self._topics: dict[str, TopicTables] = {}
         self._warned_of: set[str] = set()
         """Tables that have rows under a name of earlier versions."""
         self._planned: set[str] = set()
-        """Topics of which no note says any more that they have no plan."""
+        """Topics without a note any more that they have no plan."""
 
     def __call__(self, topic: str, fingerprint: str | None) -> TopicPlan:
         """Return the plan of a topic.  Why it has none is noted, for the commands."""
@@ -134,7 +134,7 @@ class TablePlans:
 
     def refreshing(self) -> RefreshThread:
         """Begin to look for changes that others make."""
-        return RefreshThread(self._refreshes, self._warn, over=self._tell_over)
+        return RefreshThread(self._refreshes, self._warn, over=self._log_over)
 
     def _refreshes(self) -> list[Callable[[], None]]:
         with self._lock:
@@ -166,10 +166,10 @@ class TablePlans:
             self._library,
             row_settings(self._config),
             make,
-            self._tell,
+            self._report,
             self._clock,
             self._notes,
-            tell_earlier=self._warn_of_earlier,
+            report_earlier=self._warn_of_earlier,
         )
 
     def _warn_of_earlier(self, name: str, earlier: Table) -> None:
@@ -222,7 +222,7 @@ class TablePlans:
     def _warn(self, error: SecorError) -> None:
         self._log.warning("tables_not_looked_at", error=str(error), next="tried again, quietly")
 
-    def _tell_over(self, ended: EndedErrors) -> None:
+    def _log_over(self, ended: EndedErrors) -> None:
         self._log.info("tables_looked_at", seconds=round(ended.seconds), times=ended.times)
 
 
@@ -401,7 +401,7 @@ def row_settings(config: Config) -> RowSettings:
 
 
 def _metadata_columns(config: Config) -> tuple[str, ...]:
-    """Return the columns of origin; rows that Hudi inserts are told apart by them."""
+    """Return the columns of origin; rows that Hudi inserts are identified by them."""
     columns = config.rows.metadata_columns
     if config.table_format == "hudi" and any(table.mode == "append" for table in config.tables):
         columns = (*columns, *(name for name in INSERT_KEY if name not in columns))

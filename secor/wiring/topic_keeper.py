@@ -1,4 +1,4 @@
-"""The backup keeps what its topics are like: partitions and settings, beside their objects."""
+"""The backup's record of its topics: partitions and settings, next to their objects."""
 
 from __future__ import annotations
 

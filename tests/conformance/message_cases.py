@@ -133,7 +133,7 @@ _BODIES: Mapping[str, Sequence[str]] = MappingProxyType(
         "field that goes": ['"v": 1', ""],
         "several fields that come later": ['"a": 1', '"b": "x"', '"c": {"d": [1.5]}'],
         "name with a dot": ['"v.w": 1'],
-        "name with a dot beside an object": ['"v.w": 1, "v": {"w": 2}'],
+        "name with a dot next to an object": ['"v.w": 1, "v": {"w": 2}'],
         "name with a blank": ['"v w": 1'],
         "name of other scripts": ['"表": 1, "é": 2'],
         "names that differ in capitals": ['"v": 1, "V": 2'],

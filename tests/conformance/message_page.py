@@ -20,7 +20,7 @@ milliseconds. The Iceberg library for Python reads both. In {equal} cases column
 are equal; this page has the others, as the script writes it. A difference without a reason, or
 another one than here, ends the script with exit code 1.
 
-A cell has the columns that differ, with type and values, one a message; `–` stands for a message
+A cell has the columns that differ, with type and values, one a message; `–` means a message
 that is no row. Each table also has the columns `t`, its own name, and `n`.
 """
 

@@ -21,8 +21,8 @@ from secor.commit.uploader import Uploader
 from secor.config.model import Config
 from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import Consumer
+from secor.consume.poison_messages import PoisonMessages
 from secor.consume.positioning import Positioning
-from secor.consume.suspects import Suspects
 from secor.core.model import QUARANTINE, TopicPartition
 from secor.core.ports import LogFormat, ObjectStore
 from secor.parsing.parts import quarantine_part
@@ -141,7 +141,7 @@ class FuzzedProcess:
         observer, rng = SilentObserver(), random.Random(1)
         ledger, source = self.server.client("fuzzed"), broker.source(most=self.most)
         source.assign([TOPIC_PARTITION])
-        suspects = Suspects(
+        poison_messages = PoisonMessages(
             store=self.store,
             clock=self.clock,
             observer=observer,
@@ -160,7 +160,7 @@ class FuzzedProcess:
                 clock=self.clock,
                 observer=observer,
                 rng=rng,
-                suspects=None if self.config.group.kind == "backup" else suspects,
+                poison_messages=None if self.config.group.kind == "backup" else poison_messages,
             ),
             uploader=Uploader(
                 ledger=ledger,

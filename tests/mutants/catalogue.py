@@ -334,14 +334,14 @@ MUTANTS = (
     Mutant(
         "the wait goes on though somebody else has written",
         SUPERSEDING,
-        "            if wait is None or self._is_ours(wait, standing):\n",
+        "            if wait is None or self._is_ours(wait, recorded):\n",
         "            if True:\n",
         ("tests/unit/commit/test_superseding.py",),
     ),
     Mutant(
         "who is taken over while it waits takes over again",
         SUPERSEDING,
-        "        if standing is not None:\n            raise",
+        "        if recorded is not None:\n            raise",
         "        if False:\n            raise",
         ("tests/unit/commit/test_superseding.py",),
     ),

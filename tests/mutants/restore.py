@@ -356,7 +356,7 @@ RESTORE_MUTANTS = (
     Mutant(
         "restore: copies are taken while the job runs",
         "secor/wiring/restore_admin.py",
-        "if known is not None and known.wish is not Wish.STOPPED:",
+        "if known is not None and known.requested is not RequestedState.STOPPED:",
         "if False:",
         COPIES_TESTS,
     ),

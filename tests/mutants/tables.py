@@ -17,10 +17,10 @@ MERGING = "secor/tables/commit/merging.py"
 BACKLOG = "secor/tables/commit/backlog.py"
 CYCLE_COMMIT = "secor/tables/commit/cycle_commit.py"
 RECORD = "secor/tables/commit/group_record.py"
-REPEATING = "secor/tables/commit/repeating.py"
+RECOMMIT = "secor/tables/commit/recommit.py"
 CYCLE = "secor/tables/cycle.py"
 LOST = "secor/tables/repair/lost_entries.py"
-ANSWERING = "secor/tables/answering.py"
+CYCLE_RESPONDER = "secor/tables/cycle_responder.py"
 REFUSED_FILES = "secor/tables/commit/refused_files.py"
 SET_ASIDE = "secor/tables/repair/set_aside.py"
 ICEBERG_COMMITS = "secor/adapters/iceberg/commits.py"
@@ -158,7 +158,7 @@ TABLE_MUTANTS = (
     Mutant(
         "what the other replay left in quarantine is not looked at",
         "secor/tables/repair/quarantine_replay.py",
-        "        winner = self._begun(archived)\n",
+        "        winner = self._started_replay(archived)\n",
         "        winner = replay\n",
         UNIT,
     ),
@@ -224,7 +224,7 @@ TABLE_MUTANTS = (
     Mutant(
         "a commit without an answer is not looked for",
         COMMIT,
-        "            done = self._settle(table, record, attempts)\n",
+        "            done = self._accept_or_replay(table, record, attempts)\n",
         "            done = None\n",
         TABLES,
     ),
@@ -251,21 +251,21 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "a replay does not see which commits the branch still holds",
-        REPEATING,
+        RECOMMIT,
         "        if commit.id in present_commits or (in_part and commit.id in present_parts):\n",
         "        if commit.id in ():\n",
         TABLES,
     ),
     Mutant(
         "appends that a person gave up come back with the changes of their commit",
-        REPEATING,
+        RECOMMIT,
         '        removed.append(_only(commit, "changes") if in_part else commit)\n',
         "        removed.append(commit)\n",
         UNIT,
     ),
     Mutant(
         "files that may be deleted are replayed",
-        REPEATING,
+        RECOMMIT,
         "        if find_commit(table, commit.id, name) is None:\n",
         "        if find_commit(table, commit.id, name) is ...:\n",
         UNIT,
@@ -416,7 +416,7 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "a worker answers before what it held is committed",
-        ANSWERING,
+        CYCLE_RESPONDER,
         "            if status.committed >= target:\n",
         "            if status.committed >= 0:\n",
         UNIT,

@@ -25,7 +25,7 @@ LONGEST_BACKOFF = 20.0
 
 
 class ClientOptions(TypedDict, total=False):
-    """How to reach the server; times in seconds.  ``max_attempts`` counts the first one."""
+    """The way to the server; times in seconds.  ``max_attempts`` counts the first one."""
 
     max_attempts: int
     connect_timeout: float

@@ -33,7 +33,7 @@ class Provider:
 
     ``section`` is the configuration's, ``container`` what holds objects, ``credentials`` the
     settings to look at when they are refused, ``rights`` what to allow.  ``sorted_listings``
-    tells that listings come by key in every kind of account.  ``underscores`` tells that names
+    : listings come sorted by key in every kind of account.  ``underscores``: names
     of metadata have underscores where ours have hyphens.
     """
 
@@ -149,7 +149,7 @@ def _translate(
 
 
 def _without_token(error: BaseException) -> bool:
-    """Tell whether the request for a token failed; an object's key may hold the words too."""
+    """Return whether the request for a token failed; an object's key may hold the words too."""
     return _TOKEN.search(_ADDRESS.sub("", describe(error))) is not None
 
 
@@ -165,7 +165,7 @@ def _advice(error: BaseException, status: int, provider: Provider) -> str:
 
 
 def _unanswered(error: BaseException, provider: Provider, text: str, writes: bool) -> SecorError:
-    """Tell of a request without an answer: the network, TLS, or no credentials to send it with."""
+    """Return the error for a request without an answer: network, TLS, or missing credentials."""
     insides = str(error)
     certificate = _CERTIFICATE.search(insides)
     if certificate:

@@ -43,7 +43,7 @@ class CloudObjectReader(RangedObject):
 
     The first window after a seek has 256 KiB, each next one twice as much, to 8 MiB, so that
     reading on costs few requests and a look at a footer few bytes.  The first is asked for at
-    once: its answer tells the size.  Raises what ``fetch`` raises, and ``Unavailable`` where the
+    once: its answer has the size.  Raises what ``fetch`` raises, and ``Unavailable`` where the
     object was replaced meanwhile.
     """
 
@@ -139,7 +139,7 @@ class CloudStore:
         """Store a file's bytes, or these; see ``ObjectStore``.
 
         Raises ``RestartPartition`` when the content does not have this CRC32C: it is compared
-        before the request, whose bytes TLS guards; obstore sends no checksum.
+        before the request, and TLS guards its bytes; obstore sends no checksum.
         """
         if key != key.strip("/"):
             raise StopPartition(f"{key!r} cannot be the key of an object: correct the prefix")
@@ -247,6 +247,6 @@ def _opened(content: Path | bytes) -> Iterator[Buffer]:
         if not content.stat().st_size:
             yield b""  # which cannot be mapped
             return
-        # Never closed: a connection that is given up may hold the bytes for a while.  The last
-        # who lets go of them unmaps the file.
+        # Never closed: a connection that is given up may hold the bytes for a while.  The file is
+        # unmapped with the last reference to it.
         yield mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

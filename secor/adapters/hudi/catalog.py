@@ -67,7 +67,7 @@ class HudiCatalog(IcebergCatalog):
 
     The vector is in the metadata of the newest commit of the group, found by walking back over
     what others have committed.  Each commit that was seen is also *noted* in the group's store:
-    a note without its commit tells that the table was rolled back, or, where the timeline no
+    a note without its commit means that the table was rolled back, or, where the timeline no
     longer reaches back so far, that it was archived.
     """
 
@@ -211,9 +211,9 @@ class HudiCatalog(IcebergCatalog):
         own: GroupCommits,
         removed: Sequence[NotedCommit],
     ) -> bool:
-        """Tell whether committers of ours took all of ``removed`` back, and nobody wanted it.
+        """Return whether our committers took all of ``removed`` back, and nobody else did.
 
-        What stands on top of one that was taken back is taken back with it, see ``fence``.
+        A commit on top of one that was taken back is taken back with it, see ``fence``.
         """
         taken_back = {int(instant.completed) for instant in own.taken_back.values()}
 

@@ -1,11 +1,11 @@
 """A fence before each write: has the table moved since the vector was read?
 
-Whoever begins to write rolls back what others have not completed: it plans that, deletes what
-they wrote, and then their instants.  Hudi's writers look for their instant before they complete
-it, but that is no compare-and-set: one may complete though its rollback was planned, or a moment
-after it was carried out.  Such a commit was *taken back*: neither it counts, nor what was
-committed on top of it.  It is known by a plan that is older than its completion, or, after the
-rollback, by standing on the timeline with nothing but the completed instant.  One that is gone is
+A Hudi writer begins by rolling back what others have not completed: it plans the rollback,
+deletes the files they wrote, and then their instants.  Writers look for their instant before they
+complete it, but that is no compare-and-set: one may complete though its rollback was planned, or a
+moment after it was carried out.  Such a commit was *taken back*: it does not count, nor does what
+was committed on top of it.  The fence recognises it by a plan that is older than its completion,
+or, after the rollback, by a completed instant without its earlier files.  One that is gone is
 known by the rollback of the instant that the next commit names as its base.
 
 A rollback that was planned after the completion may be a person's decision: until it is carried
@@ -110,9 +110,9 @@ def commits_of_group(timelines: TimelineReader, timeline: Timeline, group: str) 
 
 
 def is_undone(planned: Mapping[str, str], requested: str, completed: str) -> bool:
-    """Tell whether a rollback of an instant was planned before the instant was completed.
+    """Return whether a rollback of an instant was planned before the instant was completed.
 
-    Only those who begin to write do that: nobody else rolls back what is not completed.
+    Only a writer that begins does that: nobody else rolls back what is not completed.
     """
     return requested in planned and planned[requested] < completed
 
@@ -120,7 +120,7 @@ def is_undone(planned: Mapping[str, str], requested: str, completed: str) -> boo
 def was_undone(
     timelines: TimelineReader, timeline: Timeline, location: str, requested: str, completed: str
 ) -> bool:
-    """Tell whether a writer of ours took a commit back that the timeline has no more."""
+    """Return whether one of our writers took back a commit that left the timeline."""
     planned = timelines.planned_rollbacks(timeline)
     if is_undone(planned, requested, completed):
         return True
@@ -129,7 +129,7 @@ def was_undone(
 
 
 def is_rolled_back_by_others(timelines: TimelineReader, timeline: Timeline) -> bool:
-    """Tell whether a rollback is planned, and not done, that may be a person's decision."""
+    """Return whether a rollback is planned, and not done, that may be a person's decision."""
     planned = timelines.planned_rollbacks(timeline)
     completed = {commit.requested: commit.completed for commit in timeline.commits}
     return any(

@@ -1,6 +1,6 @@
 """Notes of the group's commits to Hudi tables: objects in the group's store, one for each commit.
 
-A note without its commit tells that the table was rolled back, or, where the timeline no longer
+A note without its commit means that the table was rolled back, or, where the timeline no longer
 reaches back so far, that the commit was archived.
 """
 
@@ -47,7 +47,7 @@ def delete_leftovers(timelines: TimelineReader, location: str) -> list[str]:
         return []
     archives = (stored.key for folder in _ARCHIVES for stored in store.list(f"{location}/{folder}"))
     archived = any(not key.endswith("/") for key in archives)
-    oldest = _oldest_told(timeline, archived=archived)
+    oldest = _oldest_known(timeline, archived=archived)
     if oldest is None:
         return []
     known = {instant.requested for instant in timeline.completed} | timeline.pending
@@ -99,7 +99,7 @@ def allow_rollbacks(timelines: TimelineReader, location: str, timeline: Timeline
     return [key for key in keys if put_bytes(timelines.store, key, b"")]
 
 
-def _oldest_told(timeline: Timeline, *, archived: bool) -> str | None:
+def _oldest_known(timeline: Timeline, *, archived: bool) -> str | None:
     """Return since when each commit is on the timeline; None where nobody knows.
 
     The oldest commits are archived first, unless savepoints keep some of them.
@@ -127,9 +127,9 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class NotedCommit:
-    """What a note says: Hudi's times of the commit, and the group's properties after it.
+    """The content of a note: Hudi's times of the commit, and the group's properties after it.
 
-    ``requested`` is None in a note that does not tell it.
+    ``requested`` is None in a note without it.
     """
 
     completed: int

@@ -1,4 +1,4 @@
-"""The timeline of a Hudi table: its instants, and what commits say beside their files.
+"""The timeline of a Hudi table: its instants, and the metadata of its commits.
 
 Read from the store alone, for processes that have no Spark.  Known are the two layouts that Hudi
 1.x writes: ``.hoodie/timeline`` with Avro (table version 8 and later), and ``.hoodie`` with JSON.
@@ -24,7 +24,7 @@ from secor.core.text import error_text, load_json
 ROLLBACK = "rollback"
 
 MAX_PLAN = 64 * 1024 * 1024
-"""Bytes: a plan names each file that a write has begun, some 200 bytes each."""
+"""Bytes: a plan names each file of a started write, some 200 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ _CODECS = {"uncompressed": "null", "none": "null"}
 
 
 class ManifestSpec(PartitionSpec):
-    """A partition spec whose manifests can be written whatever became of its source columns.
+    """A partition spec that can write manifests after its source columns were changed.
 
     Partition fields are optional, as the specification says: the library makes them required
     where the column is, so it cannot write the null of an older file.  The type of a field whose
@@ -104,7 +104,7 @@ class AppendedSnapshot:
         self._numbers = itertools.count()
         self.snapshot_id = self._metadata.new_snapshot_id()
         self.written: list[str] = []
-        """Locations of the files that it has begun to write."""
+        """Locations of the files that it has opened for writing."""
 
     def write(self, files: Sequence[TableFiles], properties: dict[str, str]) -> Snapshot:
         """Write manifests and manifest list; return the snapshot, with ``properties`` in its

@@ -80,7 +80,7 @@ def open_catalog(
     if store is not None:
         files = {"py-io-impl": STORE_FILES, STORE: store}
     library = _load(name, {**files, **properties})
-    if type(library).__name__ == "RestCatalog":  # whose module costs an import
+    if type(library).__name__ == "RestCatalog":  # its module costs an import
         limit_requests(cast("RestCatalog", library))
     return library
 

@@ -130,7 +130,7 @@ UNPREPARED = {"init_catalog_tables": "false"}
 
 
 def is_absent(name: str, properties: Mapping[str, Any]) -> bool:
-    """Tell whether a catalog would be a new file: to open it would make that."""
+    """Return whether a catalog would be a new file: to open it would make that."""
     from sqlalchemy import make_url
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -143,7 +143,7 @@ def is_absent(name: str, properties: Mapping[str, Any]) -> bool:
 
 
 def is_prepared(library: Catalog) -> bool:
-    """Tell whether a catalog's database has the catalog's own tables; changes nothing.
+    """Return whether a catalog's database has the catalog's own tables; changes nothing.
 
     The first process that opens such a catalog makes them.
     """

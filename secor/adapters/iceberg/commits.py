@@ -261,14 +261,14 @@ class IcebergCatalog(IcebergTables):
         return CommitResult(Outcome.REFUSED, why=first.why or why)
 
     def _is_unchanged(self, library_table: LibraryTable) -> bool:
-        """Tell whether nobody has changed a table since it was loaded."""
+        """Return whether nobody has changed a table since it was loaded."""
         name = library_table.name()
         with suppress(SecorError), translated(f"table {'.'.join(name)}"):
             return self.library.load_table(name).metadata == library_table.metadata
         return False
 
     def _may_be_there(self, publication: Publication) -> bool:
-        """Tell whether the table may have the snapshots of a refused attempt nevertheless.
+        """Return whether the table may have the snapshots of a refused attempt nevertheless.
 
         A proxy or the server itself may repeat a request whose answer was lost.  The second
         request is refused because of the first, but the files are the table's.

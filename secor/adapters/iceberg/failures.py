@@ -78,7 +78,7 @@ _SERVER_ERRORS = (exceptions.RESTError, exceptions.DynamoDbError, OSError)
 """Servers that answer with an error of their own, or not at all."""
 
 _WRONG_OF_CLIENTS = (("sqlalchemy.exc", "ArgumentError"),)
-"""Errors of a URI or a driver, which no waiting mends."""
+"""Errors of a URI or a driver: another try does not help."""
 
 _CLIENTS = (
     ("sqlalchemy.exc", "SQLAlchemyError"),
@@ -195,7 +195,7 @@ def _status(error: Exception) -> int | None:
 
 
 def _lasts(error: Exception) -> bool:
-    """Tell whether a server said that the request is wrong."""
+    """Return whether a server said that the request is wrong."""
     if _status(error) in _LASTING:
         return True
     answer = getattr(error, "response", None)

@@ -140,7 +140,7 @@ LONGEST_DIRECTORY, LONGEST_PATH = 255, 600
 def shorten_path(path: str) -> str:
     """Return a partition's path; a directory that is too long is cut, with a hash of it all.
 
-    The metadata tell the values: nobody reads them from a path.
+    Readers take the values from the metadata, never from a path.
     """
     directories = path.split("/")
     if len(path) <= LONGEST_PATH and max(map(len, directories)) <= LONGEST_DIRECTORY:

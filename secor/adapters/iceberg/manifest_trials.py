@@ -20,7 +20,7 @@ from secor.tables.staging.manifest import TableFiles
 def refused_files(table: LibraryTable, files: Sequence[TableFiles]) -> dict[str, str]:
     """Return which files no manifest of the table can hold, and why: by path.
 
-    Each is tried in a manifest of its own, in memory.  A file without any value tells whether it
+    Each is tried in a manifest of its own, in memory.  A file without any value shows whether it
     is the table that has no manifests.
     """
     snapshot = _SnapshotInMemory(table, None)

@@ -54,7 +54,7 @@ _FIRST_SURROGATE, _LAST_SURROGATE, _LAST_CHARACTER = 0xD800, 0xDFFF, 0x10FFFF
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """How to read one column: ``lower`` and ``upper`` make its bounds, None for no bounds.
+    """The reading of one column: ``lower`` and ``upper`` make its bounds, None for no bounds.
 
     ``ordered`` turns a value of the footer into one that compares as the column's values do.
     """
@@ -77,7 +77,7 @@ class _ColumnTotals:
     offsets: list[int] = field(default_factory=list)
     without_nulls: set[int] = field(default_factory=set)
     without_bounds: set[int] = field(default_factory=set)
-    """Columns of which a row group has values and no bounds; likewise ``without_nulls``."""
+    """Columns with values but without bounds in a row group; likewise ``without_nulls``."""
 
 
 def parquet_statistics(

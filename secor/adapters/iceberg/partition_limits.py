@@ -98,7 +98,7 @@ def partition_limits(spec: PartitionSpec, schema: Schema) -> Sequence[PartitionL
 
 
 def takes_partitions(kind: IcebergType, transform: Transform[object, object]) -> bool:
-    """Tell whether rows are found by a partition value of a column of this type.
+    """Return whether rows are found by a partition value of a column of this type.
 
     Floating-point numbers are not: the library compares a double with the float that it stored.
     Nor are UUIDs themselves, which it compares with bytes.  Fixed-length bytes themselves end

@@ -26,7 +26,7 @@ MOST_CACHED = 32
 """Sets of properties; a catalog may lend other credentials with each load."""
 
 CONNECTION_PREFIXES = ("s3.", "client.", "gcs.", "adls.", "hdfs.")
-"""Prefixes of the properties that tell a file system its address and credentials."""
+"""Prefixes of the properties with a file system's address and credentials."""
 
 FileSystems = Callable[[str, str | None], FileSystem]
 """Returns the file system of a scheme and, for example, a bucket."""
@@ -112,7 +112,7 @@ class StoredFile(InputFile, OutputFile):
             return self._store.head(self._location).size
 
     def exists(self) -> bool:
-        """Tell whether the object is there."""
+        """Return whether the object is there."""
         with _as_library_errors():
             try:
                 self._store.head(self._location)

@@ -117,7 +117,7 @@ def _iceberg_scalar(kind: pa.DataType, where: str) -> types.IcebergType:
 
 
 def _canonical(kind: pa.DataType, arrow: pa.DataType) -> pa.DataType:
-    """Return ``kind`` itself if the table's ``arrow`` type also stands for it, else ``arrow``."""
+    """Return ``kind`` itself if the table's ``arrow`` type is an equal of it, else ``arrow``."""
     equivalent = (
         (pa.types.is_large_string(kind) and arrow == pa.string())
         or (pa.types.is_large_binary(kind) and arrow == pa.binary())

@@ -3,9 +3,9 @@
 Kafka gives each topic partition to one member, but which messages are stored already the ledger
 knows.  Members with two ledgers would store the same messages twice, each of them sure.  So each
 member says with its JoinGroup which ledger and store it uses, behind the user data of its
-assignor; the member that shares the partitions out gives none to those that differ, and tells
-every member, with its assignment, what it found.  A process of an earlier version says nothing
-and counts as agreeing; one that leads the group tells nothing.
+assignor; the member that shares the partitions out gives none to those that differ, and sends
+every member its finding with the assignment.  A process of an earlier version says nothing
+and counts as agreeing; one that leads the group sends no finding.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Uses:
     """Ledger and store of a process: the members of a group must not differ in them.
 
     ``ledger`` is its kind and path.  ``ledger_id`` is the id that it keeps itself, whatever its
-    address; None where it is in Kafka (whoever meets in a group is in one cluster) and from
+    address; None where it is in Kafka (all members of a group are in one cluster) and from
     earlier versions.  Then ``servers`` are compared, the addresses of the ledger's own servers:
     two lists are of one ensemble if they share an address.  ``store`` is its kind and bucket.
     ``address`` is where it is reached (None: not said); it may differ, for a server has other names
@@ -97,7 +97,7 @@ class AgreementAnswer:
     addresses: tuple[str, ...] = ()
 
     def is_about(self, uses: Uses) -> bool:
-        """Tell whether it answers a member that uses this.
+        """Return whether the verdict answers a member with these ``uses``.
 
         A static member that comes back gets the assignment, and the verdict, of the process that
         had its ``group_instance_id`` before: the broker asks nobody.
@@ -129,7 +129,7 @@ def decide(statements: Collection[Statement]) -> Uses | None:
 
 
 def verdicts(statements: Mapping[str, Statement]) -> dict[str, AgreementAnswer]:
-    """Return what each member is told, by member id; of members that said something."""
+    """Return the verdict for each member that made a statement, by member id."""
     if not statements:
         return {}
     agreed = decide(statements.values())

@@ -35,7 +35,7 @@ Item = BatchRun | bytearray | list[Row]
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """What one fetch brought of one topic partition, from ``start`` up to ``next_offset``.
+    """The batches of one fetch of one topic partition, from ``start`` up to ``next_offset``.
 
     ``error`` is what stopped the reading behind ``items``; ``leader_epoch`` belongs to the
     last batch.
@@ -93,7 +93,7 @@ class BatchRecords(PartitionRecords):
         return [kept] if len(kept) else []
 
     def _markers_are_right(self, run: BatchRun) -> bool:
-        """Tell whether the client can read the markers; they mean nothing where none aborted."""
+        """Return whether the client can read the markers; they mean nothing where none aborted."""
         for index in np.flatnonzero(run.control & (run.heads["producer_id"] >= 0)).tolist():
             try:
                 self.ends_aborted_transaction(DefaultRecordBatch(run.batch(index)))
@@ -118,7 +118,7 @@ class BatchRecords(PartitionRecords):
                 yield content
 
     def _left_out(self, batch: Any) -> bool:
-        """Tell whether the batch is control or aborted; as the client does it."""
+        """Return whether the batch is control or aborted; as the client does it."""
         if batch.has_producer_id():
             self.abort_transactions_up_to(batch.last_offset)
             if self.ends_aborted_transaction(batch):
@@ -163,7 +163,7 @@ def decode(
     max_uncompressed: int = MAX_UNCOMPRESSED,
     pass_bytes: int = PASS_BYTES,
 ) -> Iterator[Chunk]:
-    """Decode a fetch; a chunk without rows tells of a position that only gaps moved.
+    """Decode a fetch; a chunk without rows has a position that only gaps moved.
 
     ``max_uncompressed`` is in bytes of one record batch.
 

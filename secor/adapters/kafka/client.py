@@ -131,9 +131,9 @@ class Client:
         return translated(error, where)
 
     def spawn(self, task: Callable[[], Any], failed: Callable[[BaseException], None]) -> None:
-        """Run a function or coroutine on the IO thread; tell how it failed.
+        """Run a function or coroutine on the IO thread; pass its error to ``failed``.
 
-        What is given earlier is begun earlier.
+        Tasks start in the order of the calls.
         """
         try:
             self.net.call_soon_with_future(task).add_errback(failed)

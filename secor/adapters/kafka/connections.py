@@ -63,7 +63,7 @@ class NetClient(insides.NetworkClient):
 
     @property
     def failures(self) -> list[BaseException]:
-        """Why brokers were not reached, one each, while none had been."""
+        """Reasons why brokers were not reached, one each, while none had been."""
         return list(self.manager.failures.values())
 
 
@@ -101,7 +101,7 @@ class _Manager(insides.ConnectionManager):
 
     A try to connect that fails closes its socket; the client leaves that to chance.  And at
     the first contact it tries on, whatever the brokers say: here it ends when all of them
-    refuse.  Later a refusal is told and tried again.
+    refuse.  Later a refusal is reported and tried again.
     """
 
     def __init__(self, net: Any, **configs: Any) -> None:

@@ -39,7 +39,7 @@ class EventQueue:
 
     @property
     def full(self) -> bool:
-        """Tell whether no more messages should be fetched."""
+        """Return whether no more messages should be fetched."""
         return self._bytes >= self._most_bytes
 
     def epoch(self, topic_partition: TopicPartition) -> int:
@@ -81,7 +81,7 @@ class EventQueue:
     def poll(self, timeout: float) -> list[Event]:
         """Return the next events; no topic partition is in more than one of them.
 
-        So who starts a partition anew has to drop one event of its earlier start at most.
+        So a restart of a partition drops at most one event of the earlier start.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._events or self._error, timeout)
@@ -90,10 +90,10 @@ class EventQueue:
             was_full = self.full
             taken = self._take()
         if was_full and not self.full:
-            self._tell_room()
+            self._notify_room()
         return taken
 
-    def _tell_room(self) -> None:
+    def _notify_room(self) -> None:
         try:
             self._room()
         except Unavailable as error:

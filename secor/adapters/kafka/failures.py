@@ -66,7 +66,7 @@ _TLS = tls.Names(
 _FRAME = re.compile(r"Invalid frame length: (\d+)")
 _SYSTEM_ERROR = re.compile(r"\b\d+ (E[A-Z]+)$")
 _TLS_ALERT = 0x1503
-"""The first two bytes of every alert, which look like those of a length to who expects one."""
+"""The first two bytes of every alert, which look like a length where one is expected."""
 
 
 def translated(error: BaseException, what: str) -> SecorError:
@@ -116,12 +116,12 @@ def translated(error: BaseException, what: str) -> SecorError:
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Tell whether waiting cannot help."""
+    """Return whether waiting cannot help."""
     return isinstance(error, _DENIED + _MISCONFIGURED)
 
 
 def refusal(error: BaseException, what: str) -> SecorError | None:
-    """Return what to tell of a connection that is refused; None where the broker is out."""
+    """Return the error to report for a refused connection; None if the broker is down."""
     translated_error = translated(error, what)
     out = isinstance(translated_error, Unavailable) and not isinstance(
         translated_error, TokenFailed

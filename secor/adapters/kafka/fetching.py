@@ -37,7 +37,7 @@ QUIET_AFTER = 5.0
 
 
 class FetchPace:
-    """Tells whether to put requests together, and sets how long brokers may keep them."""
+    """Decides whether to batch requests, and how long brokers may keep them."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -55,7 +55,7 @@ class FetchPace:
         self._brokers = None
 
     def is_due(self, partitions: Iterable[object]) -> bool:
-        """Tell whether a broker could be asked; ``partitions`` are the client's assigned ones.
+        """Return whether a broker could be asked; ``partitions`` are the client's assigned ones.
 
         A broker that has a request of ours already is not asked again.  To find that out, the
         client would go through all partitions, ten times a second.
@@ -70,12 +70,12 @@ class FetchPace:
 
 
 Stalled = Callable[[TopicPartition, int, int, float, str], None]
-"""Told of a fetch that begins anew: where, from and to which offset, seconds, and why."""
+"""Called when a fetch restarts: partition, from and to offset, seconds, and reason."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """Why a partition is read, or not; only being held back ends without the core's doing.
+    """Reasons to read a partition, or not; only being held back ends without the core's doing.
 
     ``held_back_at`` is in monotonic seconds; ``refused`` names the error that a broker answered
     last, empty after an answer without one.
@@ -145,6 +145,7 @@ class Fetching:
     def start(self, topic_partition: TopicPartition, offset: int, epoch: int) -> None:
         """Read from ``offset`` on, unless something newer happened to the partition."""
         state = self._client.subscription.assignment.get(to_client(topic_partition))
+        # The post may be late: a rebalance or another start since has the later word.
         if state is not None and self._queue.epoch(topic_partition) == epoch:
             state.seek(offset)
             self._readings[topic_partition] = _Reading(epoch)
@@ -185,6 +186,7 @@ class Fetching:
     def take(self) -> None:
         """Move what was fetched into the queue, as far as there is room."""
         completed = insides.completed_fetches(self._client.fetcher)
+        # What does not fit stays with the client; ``_fetch`` asks for nothing more meanwhile.
         while completed and not self._queue.full:
             self._take(completed.popleft())
         self._refusals.warn()
@@ -216,7 +218,7 @@ class Fetching:
                 self._fail(
                     from_client(truncated), _out_of_range(from_client(truncated), "was truncated")
                 )
-        # A session is begun anew between two requests, not under one.
+        # A session restarts between two requests, not under one.
         idle = self._sessions_to_reset - insides.asked_nodes(fetcher)
         insides.reset_sessions(fetcher, idle)
         self._sessions_to_reset -= idle
@@ -252,7 +254,7 @@ class Fetching:
     def _hold_back(self, topic_partition: TopicPartition, reading: _Reading, code: int) -> None:
         """Fetch it again when its topic's id was seen.
 
-        Perhaps the topic was deleted, and is made again before the metadata tells: its offsets
+        Perhaps the topic was deleted, and was made again before the metadata shows it: its offsets
         mean nothing until then.
         """
         error = kafka_errors.for_code(code)
@@ -285,6 +287,8 @@ class Fetching:
         if fetch.next_offset > fetch.start:
             self._pace.busy()
             state = self._client.subscription.assignment[to_client(topic_partition)]
+            # The batch's next offset, not the last record's plus one: behind it there may be
+            # transaction markers and offsets that compaction removed.
             state.position = OffsetAndMetadata(fetch.next_offset, "", fetch.leader_epoch)
             queue, most, passes = self._queue, self._max_uncompressed, self._pass_bytes
 

@@ -55,7 +55,7 @@ class GroupAdmin:
         }
 
     def may_join(self, group: str) -> bool:
-        """Tell whether this user has Read on a group, which need not exist; nothing changes.
+        """Return whether this user has Read on a group, which need not exist; nothing changes.
 
         Brokers look at the right before they look for the member that is to leave.
         """

@@ -138,11 +138,11 @@ class PartitionRecords(_ClientRecords):
         self._consume_aborted_transactions_up_to(offset)
 
     def ends_aborted_transaction(self, batch: Any) -> bool:
-        """Tell whether the batch is an abort marker; reads its first record."""
+        """Return whether the batch is an abort marker; reads its first record."""
         return bool(self._contains_abort_marker(batch))
 
     def is_aborted(self, batch: Any) -> bool:
-        """Tell whether the batch belongs to a transaction that was aborted."""
+        """Return whether the batch belongs to a transaction that was aborted."""
         return bool(self._is_batch_aborted(batch))
 
     def _maybe_skip_record(self, _item: Any) -> bool:
@@ -283,12 +283,12 @@ def member_id(coordinator: Any) -> str:
 
 
 def membership_lost(coordinator: Any) -> bool:
-    """Tell whether the client knows that it is no member any more."""
+    """Return whether the client knows that it is no member any more."""
     return bool(coordinator._generation.is_lost())
 
 
 def is_fenced(coordinator: Any) -> bool:
-    """Tell whether another process has joined under the ``group_instance_id`` of this one.
+    """Return whether another process has joined under the ``group_instance_id`` of this one.
 
     The client logs it, ends its heartbeats and otherwise goes on as if it were a member.
     """
@@ -309,7 +309,7 @@ def empty_assignment(assignor: Any) -> Any:
 
 
 class MetadataAge:
-    """When the metadata that the client holds was asked for.
+    """The time at which the client asked for the metadata that it holds.
 
     An answer that was on its way already when something happened says nothing about it.
     """

@@ -89,6 +89,8 @@ class GroupEntries:
         try:
             self._call(self._write, topic_partition, before, raw, pin, deadline, what=what)
         except (OutcomeUnknown, Abandoned) as error:
+            # A request without an answer may still be carried out: the next read waits until it
+            # must have been, or it would return an entry that changes behind it.
             pin.settles_at = time.monotonic() + _SETTLE
             raise OutcomeUnknown(str(error)) from error
 
@@ -115,6 +117,8 @@ class GroupEntries:
     ) -> None:
         while True:
             raw_entry = await self._read(topic_partition, pin)
+            # Within one pin there is one writer, so to read, compare and write is a
+            # compare-and-set: Kafka itself has none, it takes the last write of a member.
             if raw_entry != before.version:
                 raise Refused(
                     f"{topic_partition}: the entry is {raw_entry}, not {before.version} as it was"
@@ -188,7 +192,7 @@ class KafkaLedger:
         )
 
     def healthy(self) -> bool:
-        """Tell whether the last request was answered."""
+        """Return whether the last request was answered."""
         return self._group.answers
 
     def close(self) -> None:
@@ -224,7 +228,7 @@ class KafkaLease:
         return self._trust
 
     def held(self) -> bool:
-        """Tell whether the partition is still ours, as far as is known here."""
+        """Return whether the partition is still ours, as far as is known here."""
         return not self._given_back and self._pin.alive and not self._expelled()
 
     def read(self) -> Entry:
@@ -260,10 +264,10 @@ class KafkaLease:
         return entry
 
     def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
-        """Set ``committed`` whatever stands there, readable or not."""
+        """Set ``committed`` over any value, readable or not."""
         self._check()
-        standing = self._group.raw(self._topic_partition, self._pin)
-        return self._write(Entry(None, version=standing), next_offset, None, topic_id, None)
+        recorded = self._group.raw(self._topic_partition, self._pin)
+        return self._write(Entry(None, version=recorded), next_offset, None, topic_id, None)
 
     def release(self) -> None:
         """Give it back; the membership stays."""
@@ -286,6 +290,7 @@ class KafkaLease:
         self._check()
         epoch = -1 if leader_epoch is None else leader_epoch
         raw = Raw(committed, encode_metadata(intent, topic_id), epoch)
+        # Before it is sent: this error says which setting of the brokers to raise.
         check_metadata(self._topic_partition, raw.metadata)
         self._group.write(self._topic_partition, before, raw, self._pin)
         return Entry(committed, intent, topic_id, version=raw, leader_epoch=leader_epoch)
@@ -326,7 +331,7 @@ class KafkaOperatorLedger:
         )
 
     def healthy(self) -> bool:
-        """Tell whether the last request was answered."""
+        """Return whether the last request was answered."""
         return self._group.answers
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from secor.adapters.kafka.client import Client, to_client
-from secor.adapters.kafka.metadata_queries import Questions
+from secor.adapters.kafka.metadata_queries import MetadataClient
 from secor.core.model import TopicPartition, Withheld
 from secor.core.text import error_text, how_many
 
@@ -41,15 +41,15 @@ class _Waiting:
 class LogEnds:
     """Both ends of the logs of the assigned partitions, about ``max_age`` seconds old at most.
 
-    Fetches tell of what they fetch.  A partition that is paused, held back or stopped is
+    Fetches report the ends of what they fetch.  A partition that is paused, held back or stopped is
     asked for; so is one without news, which fetches leave out.  Where a last stable offset does
     not move though the log goes on, brokers are asked for the transaction that is open there.
     ``get`` and ``withheld`` may be called from any thread, the rest on the client's.
     """
 
-    def __init__(self, client: Client, questions: Questions, max_age: float) -> None:
+    def __init__(self, client: Client, metadata: MetadataClient, max_age: float) -> None:
         self._client = client
-        self._questions = questions
+        self._metadata = metadata
         self._max_age = max_age
         self._ends: dict[TopicPartition, int] = {}
         self._ask_at: dict[TopicPartition, float] = {}
@@ -67,7 +67,7 @@ class LogEnds:
         return None if waiting is None else waiting.withheld
 
     def trouble(self) -> str | None:
-        """Return of how many partitions no broker tells where they end, and why; None if of all."""
+        """Return how many partitions have an unknown end offset, and why; None if all are known."""
         reasons = list(self._not_answered.values())
         if not reasons:
             return None
@@ -85,7 +85,7 @@ class LogEnds:
                 known.pop(topic_partition, None)
 
     def heard(self, topic_partition: TopicPartition, end: int, high_watermark: int) -> None:
-        """Take what a fetch told: the last stable offset and the high watermark."""
+        """Take a fetch's last stable offset and high watermark."""
         if topic_partition in self._ask_at:
             self._note(topic_partition, end, high_watermark)
             self._ask_at[topic_partition] = time.monotonic() + self._max_age
@@ -130,10 +130,10 @@ class LogEnds:
         self, leader: int, partitions: list[TopicPartition], due_time: float
     ) -> None:
         # First: a transaction that ends meanwhile must not look like an open one.
-        last = await self._questions.ends(leader, partitions, committed=False)
-        for topic_partition, end in (await self._questions.ends(leader, partitions)).items():
+        last = await self._metadata.ends(leader, partitions, committed=False)
+        for topic_partition, end in (await self._metadata.ends(leader, partitions)).items():
             self._not_answered.pop(topic_partition, None)
-            # A fetch may have told something newer meanwhile, or the partition left.
+            # A fetch may have brought something newer meanwhile, or the partition left.
             if self._ask_at.get(topic_partition) == due_time:
                 self._note(topic_partition, end, last.get(topic_partition, end))
 
@@ -156,7 +156,7 @@ class LogEnds:
             self._client.spawn(partial(self._name_transactions, ends), _not_named)
 
     async def _name_transactions(self, ends: dict[TopicPartition, int]) -> None:
-        opened = await self._questions.open_transactions(list(ends))
+        opened = await self._metadata.open_transactions(list(ends))
         for topic_partition, end in ends.items():
             waiting = self._waiting.get(topic_partition)
             if waiting is not None and waiting.end == end:

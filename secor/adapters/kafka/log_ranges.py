@@ -84,7 +84,7 @@ class LogRangeCache:
 
 @dataclass(slots=True)
 class _Question:
-    """Where ``leader_epoch`` ends: the answer, or the error, once it ``is_answered``."""
+    """A request for the end of ``leader_epoch``: answer or error, once it ``is_answered``."""
 
     leader_epoch: int
     is_answered: bool = False

@@ -17,7 +17,7 @@ from secor.adapters.kafka import insides
 from secor.adapters.kafka.batches import Fetch, decode
 from secor.adapters.kafka.client import Client, from_client, to_client
 from secor.adapters.kafka.failures import translated
-from secor.adapters.kafka.metadata_queries import Questions, Topic
+from secor.adapters.kafka.metadata_queries import MetadataClient, Topic
 from secor.adapters.kafka.topics import topic_pattern
 from secor.core.errors import RestartPartition, Unavailable
 from secor.core.model import Chunk, LogRange, OpenTransaction, TopicPartition
@@ -54,7 +54,7 @@ class KafkaReader:
             max_partition_fetch_bytes=max_partition_fetch_bytes,
             fetch_max_wait_ms=250,
         )
-        self._questions = Questions(self._client, timeout)
+        self._metadata = MetadataClient(self._client, timeout)
         self._uncommitted: KafkaReader | None = None
         # A client of its own: no answer to one may be taken for one to the other.
         self._open_uncommitted = partial(
@@ -68,7 +68,7 @@ class KafkaReader:
     def topics(self, pattern: str | None = None, exclude: str | None = None) -> list[str]:
         """Return the names of all topics, but internal ones, that the patterns let through."""
         wanted = re.compile(topic_pattern(pattern or ".*", exclude))
-        topics = self._questions.topics(None)
+        topics = self._metadata.topics(None)
         return sorted(
             name for name, topic in topics.items() if not topic.internal and wanted.match(name)
         )
@@ -83,7 +83,7 @@ class KafkaReader:
 
     def cluster_id(self) -> str:
         """Return the cluster's id.  Raises ``Unavailable``, ``AccessDenied``."""
-        return self._questions.cluster_id()
+        return self._metadata.cluster_id()
 
     def topic_id(self, topic: str) -> str | None:
         """Return the topic's id; None when it does not exist, or the broker has no ids."""
@@ -92,12 +92,12 @@ class KafkaReader:
 
     def log_range(self, topic_partition: TopicPartition) -> LogRange:
         """Return the log's start, its last stable offset and its high watermark."""
-        return self._questions.whole_log_range(topic_partition)
+        return self._metadata.whole_log_range(topic_partition)
 
     def open_transactions(
         self, topic_partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, OpenTransaction]:
-        """Return who holds last stable offsets back, as far as this user may see it."""
+        """Return the transactions that hold last stable offsets back, if this user may see them."""
         opened: dict[TopicPartition, OpenTransaction] = {}
         try:
             opened = self._client.call(
@@ -112,14 +112,14 @@ class KafkaReader:
 
     def epoch_end(self, topic_partition: TopicPartition, leader_epoch: int) -> int | None:
         """Return where a leader epoch ends in the log; None where its leader does not say."""
-        return self._questions.epoch_ends({topic_partition: leader_epoch}).get(topic_partition)
+        return self._metadata.epoch_ends({topic_partition: leader_epoch}).get(topic_partition)
 
     def offset_at(self, topic_partition: TopicPartition, timestamp: int) -> int | None:
-        """Return the first offset whose message is of ``timestamp`` (milliseconds) or later.
+        """Return the first offset with a message of ``timestamp`` (milliseconds) or later.
 
         None where there is none: the log ends before that time.
         """
-        return self._questions.offset_at(topic_partition, timestamp)
+        return self._metadata.offset_at(topic_partition, timestamp)
 
     def group_partitions(
         self, names: Sequence[str], pattern: str | None, exclude: str | None
@@ -142,7 +142,7 @@ class KafkaReader:
         self, names: Sequence[str], pattern: str | None, exclude: str | None
     ) -> dict[str, Topic]:
         wanted = re.compile(topic_pattern(".*" if names else pattern or ".*", exclude))
-        known = self._questions.topics(list(names) or None)
+        known = self._metadata.topics(list(names) or None)
         return {
             name: topic
             for name, topic in known.items()
@@ -195,7 +195,7 @@ class KafkaReader:
             if leader in (None, -1):
                 continue
             try:
-                ends |= await self._questions.ends(
+                ends |= await self._metadata.ends(
                     leader, of_leader, earliest=earliest, committed=committed
                 )
             except kafka_errors.RetriableError:
@@ -206,7 +206,7 @@ class KafkaReader:
         self, topic_partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, OpenTransaction]:
         await self._find_leaders(topic_partitions)
-        return await self._questions.open_transactions(topic_partitions)
+        return await self._metadata.open_transactions(topic_partitions)
 
     async def _find_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         deadline = time.monotonic() + min(_LEADERS_WITHIN, self._timeout)
@@ -214,7 +214,7 @@ class KafkaReader:
             await self._client.net.sleep(_LOOK_AGAIN)
 
     def _request_leaders(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Request metadata for partitions whose leader is unknown; tell whether there are any."""
+        """Request metadata for partitions whose leader is unknown; return whether there are any."""
         cluster = self._client.cluster
         topics = {
             topic_partition.topic
@@ -230,8 +230,8 @@ class KafkaReader:
     def end(self, topic_partition: TopicPartition, *, committed: bool) -> int:
         """Return the log's last stable offset, or its high watermark."""
         if committed:
-            return self._questions.log_range(topic_partition).end
-        return self._questions.high_watermark(topic_partition)
+            return self._metadata.log_range(topic_partition).end
+        return self._metadata.high_watermark(topic_partition)
 
     def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
         """Give the committed messages of ``[start, end)``; ``end`` is at most the log's.
@@ -281,7 +281,7 @@ class KafkaReader:
             self._uncommitted.close()
 
     def _topic(self, topic: str) -> Topic | None:
-        return self._questions.topics([topic]).get(topic)
+        return self._metadata.topics([topic]).get(topic)
 
     def _assign(self, topic_partition: TopicPartition, start: int) -> None:
         self._client.consumer.assign([to_client(topic_partition)])

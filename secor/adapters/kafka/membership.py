@@ -57,7 +57,7 @@ class Pin:
 class GroupMembership(insides.AsyncConsumerRebalanceListener):
     """Keeps our own assignment, from the callbacks: the client's is stale between them.
 
-    ``assigned``, ``revoked`` and ``synchronised`` (every rebalance) tell the source.
+    ``assigned``, ``revoked`` and ``synchronised`` (every rebalance) notify the source.
     ``uses`` is what this member of ``group`` says about its ledger and store, None for nothing;
     ``refused`` is called when the others use another one: this member gets nothing to read.
     """
@@ -103,7 +103,7 @@ class GroupMembership(insides.AsyncConsumerRebalanceListener):
         self._releasing.clear()
 
     def current(self, pin: Pin) -> bool:
-        """Tell whether the pin's membership is the client's, as far as is known."""
+        """Return whether the pin's membership is the client's, as far as is known."""
         return pin.alive and insides.member_id(self._client.coordinator) == pin.member
 
     # ------------------------------------------------ what the assignor sees
@@ -111,7 +111,7 @@ class GroupMembership(insides.AsyncConsumerRebalanceListener):
     def joining(self) -> None:
         """A JoinGroup is about to claim what is owned: claim nothing that was lost.
 
-        The client tells of a loss only before its first try to join, not when a try itself
+        The client reports a loss only before its first try to join, not when a try itself
         is answered "unknown member"; and its sticky assignors go on claiming what they had
         before they were expelled.
         """
@@ -121,6 +121,7 @@ class GroupMembership(insides.AsyncConsumerRebalanceListener):
         if lost or insides.member_id(coordinator) != self._member[1]:
             if self.pins:
                 self._give_up(frozenset(self.pins))
+            # Or the sticky assignors would claim partitions that another member reads by now.
             self._client.subscription.assign_from_subscribed([])
             if hasattr(self.assignor, "member_assignment"):
                 self.assignor.member_assignment = None
@@ -129,6 +130,8 @@ class GroupMembership(insides.AsyncConsumerRebalanceListener):
         """The group has settled on ``generation``: what we keep is pinned to it."""
         self.rebalances += 1
         self._member = (generation, insides.member_id(self._client.coordinator))
+        # A rebalance through which a partition stays ours gives it the new generation, or the next
+        # commit would be fenced.
         for pin in self.pins.values():
             pin.generation, pin.member = self._member
 
@@ -185,7 +188,7 @@ class GroupMembership(insides.AsyncConsumerRebalanceListener):
             self._assigned(partitions)
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
-        """Tell it, wait for work in progress if that is set, and take the pins away."""
+        """Notify the source, wait for work in progress if configured, and drop the pins."""
         partitions = frozenset(map(from_client, revoked)) & self.pins.keys()
         if not partitions:
             return
@@ -218,7 +221,7 @@ class GroupMembership(insides.AsyncConsumerRebalanceListener):
 
 
 def _watched(strategy: str, membership: GroupMembership) -> Any:
-    """Return an assignor that tells ``membership`` of every join and every assignment."""
+    """Return an assignor that reports every join and assignment to ``membership``."""
     if strategy not in _ASSIGNORS:
         known = ", ".join(sorted(_ASSIGNORS))
         raise ConfigurationError(f"kafka.assignment is {strategy!r}: use one of {known}")
@@ -226,6 +229,7 @@ def _watched(strategy: str, membership: GroupMembership) -> Any:
 
     class Watched(base):
         def metadata(self, topics: Any) -> Any:
+            # Before the client writes what it claims into the JoinGroup.
             membership.joining()
             subscription = super().metadata(topics)
             subscription.user_data = _encoded(subscription.user_data) + membership.statement()
@@ -253,7 +257,7 @@ def _encoded(user_data: Any) -> bytes:
 def _assign_agreeing(
     assignor: Any, assign: Callable[[Any, Any], Any], cluster: Any, members: Any
 ) -> Any:
-    """Share the partitions out among the members that agree, and tell each what was found."""
+    """Share the partitions out among the members that agree, and send each the finding."""
     statements = {}
     for member in members:
         own, said = split(member.metadata.user_data or b"")

@@ -1,4 +1,4 @@
-"""Questions to the brokers: where a log begins and ends, which topics there are."""
+"""A client for the brokers' metadata: where a log begins and ends, which topics there are."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Topic:
     internal: bool
 
 
-class Questions:
-    """Blocking questions through a client; ``timeout`` in seconds bounds each request."""
+class MetadataClient:
+    """Blocking requests through a client; ``timeout`` in seconds bounds each request."""
 
     def __init__(self, client: Client, timeout: float) -> None:
         self._client = client
@@ -253,7 +253,7 @@ class Questions:
     async def open_transactions(
         self, topic_partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, OpenTransaction]:
-        """Ask who holds last stable offsets back, on the IO thread; ``first_open_transactions``."""
+        """Find what holds last stable offsets back; on the IO thread."""
         return await first_open_transactions(self._client, topic_partitions, self._timeout)
 
     async def _list_offsets(
@@ -275,7 +275,7 @@ class Questions:
         request = ListOffsetsRequest(
             isolation_level=isolation,
             topics=[topic(name=name, partitions=asked) for name, asked in wanted.items()],
-            # The first that knows isolation levels; the last whose answers need no more care.
+            # The first that knows isolation levels; the last with answers that need no more care.
             min_version=2,
             max_version=6,
         )

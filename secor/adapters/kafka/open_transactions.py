@@ -61,7 +61,7 @@ async def first_open_transactions(
         key: _open_transaction(key, producer, described.get(int(producer.producer_id)))
         for key, producer in first.items()
     }
-    # One whose coordinator had ended it when it was asked may have got its marker since.
+    # The coordinator had ended these when it was asked: their markers may have come since.
     suspects = [key for key, transaction in opened.items() if transaction.hanging]
     again = await _first_producers(client, suspects, timeout)
     return {

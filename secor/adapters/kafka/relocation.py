@@ -13,7 +13,7 @@ from secor.adapters.kafka.client import Client
 from secor.adapters.kafka.commits import Raw, check_metadata, decoded, relocation_of
 from secor.adapters.kafka.ledger import NAME, GroupEntries
 from secor.adapters.kafka.membership import Pin
-from secor.adapters.kafka.metadata_queries import Questions
+from secor.adapters.kafka.metadata_queries import MetadataClient
 from secor.adapters.ledger_codec import encode_metadata
 from secor.core.model import Entry, TopicPartition
 from secor.core.relocation import KeptEntry, LedgerPlace, Relocation
@@ -30,12 +30,12 @@ class KafkaMovableLedger:
     def __init__(self, options: Mapping[str, Any], *, group: str, timeout: float = 30.0) -> None:
         self._client = Client(options, timeout=timeout, group_id=group)
         self._entries = GroupEntries(self._client, group, timeout)
-        self._questions = Questions(self._client, timeout)
+        self._metadata = MetadataClient(self._client, timeout)
         self._pin = Pin(-1, "")
 
     def place(self) -> LedgerPlace:
         """Return the cluster by its own id."""
-        cluster = self._questions.cluster_id()
+        cluster = self._metadata.cluster_id()
         return LedgerPlace(f"{NAME} (cluster {cluster})", cluster)
 
     identify = place

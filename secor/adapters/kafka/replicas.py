@@ -29,7 +29,7 @@ class RackReplicas:
         self._leaders_until = float("-inf")
 
     def left(self, broker: Any) -> bool:
-        """Read from leaders what is read from this replica; tell whether anything is."""
+        """Read from leaders what is read from this replica; return whether anything is."""
         states = self._client.subscription.assignment.values()
         left = [state for state in states if state.preferred_read_replica() == broker]
         for state in left:

@@ -21,7 +21,7 @@ from secor.adapters.kafka.insides import WakeupNotifier
 from secor.adapters.kafka.log_ends import LogEnds
 from secor.adapters.kafka.log_ranges import EpochEnds, LogRangeCache
 from secor.adapters.kafka.membership import GroupMembership
-from secor.adapters.kafka.metadata_queries import Questions
+from secor.adapters.kafka.metadata_queries import MetadataClient
 from secor.adapters.kafka.stalls import StallDetector
 from secor.adapters.kafka.topics import TopicWatch, named_topics, topic_pattern
 from secor.core.errors import SecorError, Unavailable
@@ -38,7 +38,7 @@ _TICK = 0.1
 _BACKOFF = 1.0
 
 STALL_PATIENCE = 15.0
-"""Seconds without anything of a partition whose log goes on, before its fetch begins anew."""
+"""Seconds without a message of a growing log, before its fetch restarts."""
 
 
 class KafkaSource:
@@ -52,8 +52,8 @@ class KafkaSource:
     replica in its own (KIP-392).  ``group_instance_id`` makes it a static member of the group
     (KIP-345): a restart within ``session_timeout`` moves no partition; one process each.
     ``rebalances`` counts how often the group has settled with us in it.
-    ``stalled`` is called, on the client's thread, with a partition of which nothing came for
-    ``stall_patience`` seconds though its log goes on, and why; its fetch begins anew.
+    ``stalled`` is called, on the client's thread, with a partition whose log grew for
+    ``stall_patience`` seconds without a message reaching us, and why; its fetch restarts.
     ``uses`` is said to the other members; where theirs differs, ``poll`` raises it.
     Raises ``Unavailable``, ``AccessDenied``, ``ConfigurationError``.
     """
@@ -118,11 +118,11 @@ class KafkaSource:
             group_instance_id=group_instance_id,
         )
         self.membership.attach(self.client)
-        self._questions = Questions(self.client, timeout)
+        self._metadata = MetadataClient(self.client, timeout)
         self._queue = EventQueue(queue_bytes, self._notify)
-        self._ranges = LogRangeCache(self._questions.whole_log_range, self._questions.log_ranges)
-        self._epoch_ends = EpochEnds(self._questions.epoch_ends)
-        self._ends = LogEnds(self.client, self._questions, end_max_age)
+        self._ranges = LogRangeCache(self._metadata.whole_log_range, self._metadata.log_ranges)
+        self._epoch_ends = EpochEnds(self._metadata.epoch_ends)
+        self._ends = LogEnds(self.client, self._metadata, end_max_age)
         self._fetching = Fetching(
             self.client,
             self._queue,
@@ -145,7 +145,7 @@ class KafkaSource:
 
     @property
     def rebalances(self) -> int:
-        """How often the group has settled with this member in it."""
+        """The number of times the group has settled with this member in it."""
         return self.membership.rebalances
 
     def poll(self, timeout: float) -> Sequence[Event]:
@@ -170,7 +170,7 @@ class KafkaSource:
         self._post(partial(self._fetching.pause, topic_partition, False))
 
     def release(self, partitions: Iterable[TopicPartition]) -> None:
-        """Tell that nothing of these revoked partitions is in work any more."""
+        """Note that nothing of these revoked partitions is in work any more."""
         self._post(partial(self.membership.release, frozenset(partitions)))
 
     def known_end(self, topic_partition: TopicPartition) -> int | None:
@@ -197,16 +197,16 @@ class KafkaSource:
 
     def cluster_id(self) -> str:
         """Ask the broker for the cluster's id (blocks).  Raises ``Unavailable``."""
-        return self._questions.cluster_id()
+        return self._metadata.cluster_id()
 
     def topics(self) -> frozenset[str]:
         """Ask for the names of all topics that this user sees (blocks).  Raises ``Unavailable``."""
-        known = self._questions.topics(None)
+        known = self._metadata.topics(None)
         return frozenset(name for name, topic in known.items() if not topic.internal)
 
     def topic_id(self, topic: str) -> str | None:
         """Ask for the topic's id; None when it does not exist, or the broker has no ids."""
-        described = self._questions.topics([topic]).get(topic)
+        described = self._metadata.topics([topic]).get(topic)
         return described.id if described else None
 
     def close(self) -> None:
@@ -305,7 +305,7 @@ class KafkaSource:
             await self._fetching.send(self._notify)
 
     def _ended(self, error: BaseException) -> None:
-        """Tell the loop: a source that does not read must not look idle."""
+        """Pass the error to the loop: a source that does not read must not look idle."""
         if self._closing:
             return
         if isinstance(error, SecorError | kafka_errors.KafkaError):

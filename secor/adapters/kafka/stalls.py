@@ -1,4 +1,4 @@
-"""Finds topic partitions of which nothing comes although their logs go on."""
+"""A finder of stalled topic partitions: their logs grow, but no message arrives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST = 32
 
 @dataclass(slots=True)
 class _Wait:
-    """How long a partition has brought nothing at ``offset``, and when that is too long.
+    """The time without anything of a partition at ``offset``, and the limit of it.
 
     ``empty_end``: a broker has answered that there is nothing up to this end of the log.
     """
@@ -41,7 +41,7 @@ class StallDetector:
     """Counts the seconds without progress of each partition that should be fetched.
 
     Where a look finds a partition stalled, ``patience`` (seconds) doubles for its offset: a
-    log whose last messages were compacted away looks the same, for ever.
+    log that lost its last messages to compaction looks the same, for ever.
     """
 
     def __init__(self, patience: float) -> None:
@@ -50,7 +50,7 @@ class StallDetector:
         self._looked_at: float | None = None
 
     def is_due(self, now: float) -> bool:
-        """Tell whether it is time for a look; ``now`` in monotonic seconds."""
+        """Return whether it is time for a look; ``now`` in monotonic seconds."""
         return self._looked_at is None or now - self._looked_at >= INTERVAL
 
     def look(

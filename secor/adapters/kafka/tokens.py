@@ -13,7 +13,7 @@ _TOKEN = re.compile(r"[!-~]+")
 
 
 class TokenSource(Protocol):
-    """What the user's class has; called for each connection, on the client's thread."""
+    """The interface of the user's class; called for each connection, on the client's thread."""
 
     def token(self) -> str:
         """Return a token that is valid now, soon: keep it until shortly before its end."""

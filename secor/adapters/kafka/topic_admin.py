@@ -18,7 +18,7 @@ from secor.core.text import error_text
 MOST_PARTITIONS = 1000
 """Partitions that one request makes: controllers refuse more than 10,000, and need their time."""
 MOST_ALTERED = 500
-"""Topics whose settings one request changes."""
+"""Topics that one request changes."""
 _BROKERS_DEFAULT = -1
 _DENIED = kafka_errors.TopicAuthorizationFailedError.errno
 _EXISTS = kafka_errors.TopicAlreadyExistsError.errno
@@ -47,7 +47,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDefinition:
-    """What a topic is made with; ``settings`` are those that differ from the brokers' defaults."""
+    """The settings to make a topic with; ``settings`` differ from the brokers' defaults."""
 
     partitions: int
     settings: Mapping[str, str]
@@ -55,9 +55,9 @@ class TopicDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ProposedTopic:
-    """What brokers say of a topic before it is made: ``refusal``, None where there is none.
+    """The brokers' opinion of a topic before it is made: ``refusal``, None if there is none.
 
-    ``effective`` are all its settings; the given ones alone where the brokers tell no more:
+    ``effective`` are all its settings; the given ones alone where the brokers return no more:
     before Kafka 2.4, or without DescribeConfigs on it.
     """
 
@@ -99,7 +99,7 @@ class TopicAdmin:
             except kafka_errors.KafkaError as error:
                 refused.append(translated(error, _making(made)))
         if refused:
-            # What only a person can mend decides what is done about all.
+            # An error that only a person can fix decides for all.
             kind = min(
                 (type(refusal) for refusal in refused),
                 key=lambda error_class: issubclass(error_class, Unavailable),
@@ -213,7 +213,7 @@ class TopicAdmin:
     def describe(self, topics: Sequence[str]) -> dict[str, TopicDescription]:
         """Describe topics; absent ones are left out.
 
-        Without the right to see settings there are none, as ``rights`` tell.
+        Without the right to see settings there are none, as ``rights`` reports.
         """
         what = "the target's topics" if len(topics) != 1 else f"the topic {topics[0]}"
         try:

@@ -40,7 +40,7 @@ def named_topics(topics: Sequence[str], exclude: str | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What metadata that was asked for at ``asked_at`` (monotonic seconds) tells.
+    """The content of metadata that was asked for at ``asked_at`` (monotonic seconds).
 
     Of the assigned topics ``anew`` were made again since; ``same`` are what they were.
     """
@@ -71,7 +71,7 @@ class TopicWatch:
                 self._ids[topic] = topic_id
 
     def look(self, assigned_topics: Callable[[], set[str]]) -> Look | None:
-        """Return what a refresh of the metadata has told; None when there was none since.
+        """Return what the last refresh of the metadata brought; None if there was none since.
 
         Raises ``AccessDenied`` for topics that may not be read.
         """
@@ -84,7 +84,7 @@ class TopicWatch:
             raise AccessDenied(
                 f"topics {names}: not allowed; give this user Read and Describe on them"
             )
-        self._tell_missing()
+        self._report_missing()
         for topic in self._ids.keys() - assigned:
             del self._ids[topic]
         known = dict(self._ids)
@@ -94,7 +94,7 @@ class TopicWatch:
         anew = {topic for topic in there if known.get(topic, ids[topic]) != ids[topic]}
         return Look(self._age.asked_at, anew, there - anew)
 
-    def _tell_missing(self) -> None:
+    def _report_missing(self) -> None:
         for topic, looks in self._missing.items():
             if self._cluster.partitions_for_topic(topic) is not None:
                 self._missing[topic] = 0

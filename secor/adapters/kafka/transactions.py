@@ -71,7 +71,7 @@ class KafkaIdempotence(ProducerRequests):
     def end_transaction(
         self, transactional_id: str, identity: ProducerIdentity, *, commit: bool, wait: float
     ) -> IdentityAnswer:
-        """What was written is visible already, and stays so."""
+        """Do nothing: what was written is visible already, and stays so."""
         return IdentityAnswer(BrokerCode.NONE)
 
 
@@ -153,7 +153,7 @@ class KafkaTransactions(ProducerRequests):
             for result in answer.results_by_topic_v3_and_below
             for partition in result.results_by_partition
         ]
-        # Where one is refused the others say "not attempted", which tells nothing.
+        # Where one is refused the others say "not attempted", which explains nothing.
         refused = [code for code in codes if code and code != BrokerCode.OPERATION_NOT_ATTEMPTED]
         return BrokerCode.of(refused[0] if refused else max(codes, default=0))
 

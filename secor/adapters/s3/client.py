@@ -107,7 +107,7 @@ def use_quick_models(session: Session) -> None:
 
 
 class Connection(TypedDict, total=False):
-    """How to reach a bucket: the keyword arguments of ``connect``.
+    """The way to a bucket: the keyword arguments of ``connect``.
 
     Times in seconds.  Without keys, a profile or a role, credentials come from where every AWS
     tool finds them: environment, files, the machine's or container's role.

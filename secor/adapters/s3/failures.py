@@ -30,7 +30,7 @@ _OF_LISTINGS = frozenset({"IsTruncated", "KeyCount", "Name"})
 
 
 def is_done(status: int, headers: Mapping[str, str]) -> bool:
-    """Tell whether an answer to a put says that the object is stored.
+    """Return whether an answer to a put says that the object is stored.
 
     Names of ``headers`` in lower case.  S3 always names the object's ETag, and says no more.
     """
@@ -79,7 +79,7 @@ _FOR_NOW = frozenset(
         "ConditionalRequestConflict",
         "IncompleteBody",
         "InvalidRange",  # replaced by a shorter one while it was read
-        "InvalidPart",  # taken by an earlier completion whose answer was lost
+        "InvalidPart",  # taken by an earlier completion, its answer lost
         "OperationAborted",
         "RequestTimeout",
         "RequestTimeoutException",
@@ -228,7 +228,7 @@ def _unanswered(error: BotoCoreError, doing: str, writes: bool) -> SecorError:
 
 
 def _by_text(text: str) -> str | None:
-    """Tell what only the text of the error says: names are compared without OpenSSL."""
+    """Return the reason that only the error's text has: OpenSSL does not compare names."""
     if "doesn't match" in text:
         return f"{text}: use the name that the certificate is made out for, in endpoint_url"
     if "CERTIFICATE_VERIFY_FAILED" in text:

@@ -157,6 +157,8 @@ class MultipartUpload:
         crc32c = 0
         for start in range(0, size, part_size):
             with FileSlice(path, start, min(part_size, size - start)) as body:
+                # Of the file as it is read now, not as it was written: it is compared before the
+                # completion.
                 crc32c = body.checksum(crc32c)
                 parts.append(self._part(upload, len(parts) + 1, body))
         return parts, crc32c
@@ -185,12 +187,16 @@ class MultipartUpload:
             try:
                 answer = self._client.complete_multipart_upload(
                     **self._at,
+                    # Only the completion makes the object visible, so only it carries
+                    # If-None-Match.
                     **self._condition,
                     **checksum,
                     UploadId=upload,
                     MultipartUpload={"Parts": parts},
                 )
             except ClientError as error:
+                # botocore sends a completion without an answer again, and the second finds no
+                # upload.
                 if code_of(error) != "NoSuchUpload":
                     raise
                 self._settle_completion(error)

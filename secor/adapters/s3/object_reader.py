@@ -27,7 +27,7 @@ class S3ObjectReader(RangedObject):
 
     It asks for windows: the first after a seek has 256 KiB, each next one twice as much,
     to 16 MiB, so that reading on costs few requests and a look at a footer few bytes.
-    The first is asked for at once: its answer tells the size.  A broken answer is asked for
+    The first is asked for at once: its answer has the size.  A broken answer is asked for
     again from where it broke, ``attempts`` times in a row.
     """
 

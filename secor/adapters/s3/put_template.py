@@ -46,7 +46,7 @@ class PutRequest:
 
 @dataclass(frozen=True, slots=True)
 class PutTemplate:
-    """What the requests of all puts have in common; ``path`` ends before the key."""
+    """The common part of the requests of all puts; ``path`` ends before the key."""
 
     host: str
     path: str

@@ -294,6 +294,6 @@ def _repeated(failure: SecorError) -> Iterator[None]:
 
 
 def _is_plain(item: tuple[str, str]) -> bool:
-    """Tell whether a name and its value need no encoding in a header."""
+    """Return whether a name and its value need no encoding in a header."""
     name, value = item
     return name.isascii() and value.isascii() and value.isprintable()

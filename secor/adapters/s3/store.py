@@ -118,6 +118,8 @@ class S3Store:
         """
         if isinstance(content, Path) and not content.is_file():
             raise RestartPartition(f"{content} is gone: its messages are read again")
+        # Between this look and the put another process may put the same key: that is why such
+        # servers cannot be shared by two processes at once.
         if not self._conditional:
             self._refuse_existing(key)
         if self._sha256:
@@ -234,6 +236,7 @@ class S3Store:
                 raise damaged_content(path, actual_crc32c, crc32c)
             doing = f"put {self._name(key)}"
             with translated(doing, writes=True):
+                # No transfer manager: s3transfer does not pass If-None-Match.
                 answer = self._client.put_object(
                     Key=key,
                     Body=body,  # type: ignore[arg-type]  # what botocore needs of a file

@@ -1,7 +1,7 @@
 """Entries in ZooKeeper: their paths, and reading one whole.
 
 ``<root>/consumers/<group>/offsets/<topic>/<partition>`` is Java Secor's own node; intent,
-topic id, leader epoch and lock stand beside it under ``<root>/secor/<group>``.
+topic id, leader epoch and lock are under ``<root>/secor/<group>``.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class GroupPaths:
 def read_nodes(
     session: Session, layout: GroupPaths, key: TopicPartition, *, with_epoch: bool = False
 ) -> list[Node | None]:
-    """Read the nodes as they stood at one moment; who writes needs no epoch.
+    """Read the nodes as of one moment; a writer needs no epoch.
 
     Every write sets the offset's node: when it is the same before and after, nothing was
     written in between.

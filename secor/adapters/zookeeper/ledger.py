@@ -1,4 +1,4 @@
-"""The ledger in ZooKeeper: compare-and-set under a lock whose own node every write checks."""
+"""The ledger in ZooKeeper: compare-and-set under a lock; every write checks the lock's node."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class ZooKeeperLedger:
             self._layout.lock(topic_partition),
             self._owner,
             is_new=is_new,
-            # Who makes the first entry has read that there is none.
+            # A first entry follows a read that found none.
             paths=() if is_new else self._layout.data(topic_partition),
         )
         acquired = False
@@ -134,7 +134,7 @@ class ZooKeeperLedger:
         )
 
     def healthy(self) -> bool:
-        """Tell whether the session is connected, as far as is known here."""
+        """Return whether the session is connected, as far as is known here."""
         return self._session.connected
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ class ZooKeeperLease:
     """A held lock.
 
     While the connection is down it gives no right to act; it comes back with the same
-    session (the lock's node stood all the time) and ends with the session.
+    session (the lock's node existed all the time) and ends with the session.
     """
 
     def __init__(
@@ -172,11 +172,12 @@ class ZooKeeperLease:
         return self._session.timeout / 2
 
     def held(self) -> bool:
-        """Tell whether the session lives and is connected, as far as is known here."""
+        """Return whether the session lives and is connected, as far as is known here."""
         return self._lock.alive() and self._session.connected
 
     def read(self) -> Entry:
         """Read the entry.  Raises ``Unavailable``, ``LedgerCorrupt``, ``AccessDenied``."""
+        # Once only: they are as fresh as the lock, and later reads must see later writes.
         nodes, self._nodes = self._nodes, None
         if nodes is None:
             nodes = read_nodes(self._session, self._layout, self._topic_partition)
@@ -211,7 +212,7 @@ class ZooKeeperLease:
         return entry
 
     def overwrite(self, next_offset: int, topic_id: str | None) -> Entry:
-        """Set ``committed`` whatever stands there, readable or not."""
+        """Set ``committed`` over any value, readable or not."""
         nodes = read_nodes(self._session, self._layout, self._topic_partition)
         return self._write(
             Entry(None, topic_id=None, version=versions(nodes)),

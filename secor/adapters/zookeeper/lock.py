@@ -21,7 +21,7 @@ from secor.core.errors import LeaseLost, OutcomeUnknown, Unavailable
 _NODE = re.compile(r"[0-9a-f]{32}-(?P<sequence>-?\d{10})")
 _LOOK_AGAIN = 1.0
 """Seconds after which the queue is read again even without a sign: a watch dies with its
-connection, without telling."""
+connection, without a sign."""
 _TRIES = 4
 
 
@@ -53,8 +53,12 @@ class Lock:
         try:
             path, look = self._enter(owner, paths, make_directory=is_new)
         except OutcomeUnknown as error:
+            # The node may exist without our knowing its number: later holders would wait for it for
+            # ever.
             self._session.sweep_soon(self._directory, self._name)
             raise Unavailable(f"{error}; the lock {self._directory} is asked for again") from error
+        # The session ended while we queued up: the node may be of the new one, and nobody looks
+        # after it.
         if self._session.epoch != self._epoch:
             self._session.delete_soon(path)
             raise LeaseLost(f"{self._directory}: the ZooKeeper session ended")
@@ -100,6 +104,7 @@ class Lock:
                     f"{self._directory} is held by {self._holder(ahead)};"
                     f" not free after {timeout:g} s"
                 )
+            # Only the node just ahead is watched: of hundreds that wait, a release wakes one.
             changed = threading.Event()
             if self._session.exists(ahead, watch=_ring(changed)):
                 changed.wait(min(left, _LOOK_AGAIN))
@@ -124,7 +129,7 @@ class Lock:
         return holder[0].decode("utf-8", "replace") if holder else "another process"
 
     def alive(self) -> bool:
-        """Tell whether the session that made the node lives, as far as is known here."""
+        """Return whether the session that made the node lives, as far as is known here."""
         return (
             not self._given_back and not self._session.closed and self._session.epoch == self._epoch
         )
@@ -137,6 +142,7 @@ class Lock:
         """Leave the queue; does not wait, and never raises for a server that is away."""
         if not self._given_back:
             self._given_back = True
+            # An ended session has taken the node along.
             if self._session.epoch == self._epoch and not self._session.closed:
                 self._session.delete_soon(self.path)
 

@@ -62,7 +62,7 @@ class Requests:
 
     @property
     def connected(self) -> bool:
-        """Tell whether a server answers, as far as is known here."""
+        """Return whether a server answers, as far as is known here."""
         return bool(self._client.connected)
 
     # ------------------------------------------------------------------ reads

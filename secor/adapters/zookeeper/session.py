@@ -74,7 +74,7 @@ class Contact:
         return answer
 
     def _is_given_up(self) -> bool:
-        """Count a connection that a server has closed; tell whether it was one too many."""
+        """Count a connection that a server has closed; return whether it was one too many."""
         if not self._client._session_id:
             return False
         now = self._clock()
@@ -115,7 +115,7 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """What is of interest in an error; the error itself would keep its socket open.
+    """The relevant part of an error; the error itself would keep its socket open.
 
     ``hung_up``: the server took the connection, and closed it.
     """
@@ -191,7 +191,7 @@ class Session(Requests):
 
     @property
     def closed(self) -> bool:
-        """Tell whether ``close`` was called."""
+        """Return whether ``close`` was called."""
         return self._closed
 
     # ------------------------------------------------------ nodes to be deleted
@@ -237,6 +237,8 @@ class Session(Requests):
     def _state_changed(self, state: str) -> None:
         # Runs on kazoo's own thread: nothing here may wait.
         if state == KazooState.LOST:
+            # Locks compare this number: kazoo's own ``is_acquired`` stays true after the session is
+            # gone.
             self._epoch += 1
             self._leftovers.clear()
             # A server that forgot the session may have forgotten the nodes, too.
@@ -256,17 +258,18 @@ class Session(Requests):
             self._client.close()
 
 
-def _watch_negotiation(client: Any, tell: Callable[[float], None]) -> None:
-    """Tell the session timeout of each connection: kazoo keeps it in a local variable."""
+def _watch_negotiation(client: Any, report: Callable[[float], None]) -> None:
+    """Report the session timeout of each connection: kazoo keeps it in a local variable."""
     connection = client._connection
     invoke = connection._invoke
 
-    def invoke_and_tell(timeout: float, request: Any, xid: int | None = None) -> Any:
+    def invoke_and_report(timeout: float, request: Any, xid: int | None = None) -> Any:
         answer = invoke(timeout, request, xid)
+        # The answer to a connect request: the only one without an xid.
         if xid is None and isinstance(answer, tuple):
             granted = getattr(answer[0], "time_out", 0)
             if granted > 0:
-                tell(granted / 1000.0)
+                report(granted / 1000.0)
         return answer
 
-    connection._invoke = invoke_and_tell
+    connection._invoke = invoke_and_report

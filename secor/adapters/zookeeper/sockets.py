@@ -98,7 +98,7 @@ class BufferedSocket:
 
 
 class WakeUps:
-    """Both ends of what wakes kazoo's loop: at most a byte stands between them."""
+    """Both ends of the pipe that wakes kazoo's loop: it holds at most one byte."""
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()

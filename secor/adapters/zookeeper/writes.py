@@ -74,7 +74,7 @@ class Record:
             raise refusal(self._layout.group, self._layout.name, self.relocation)
 
     def forget(self) -> None:
-        """Note that the node has changed: the next who reads or takes a lease looks again."""
+        """Note that the node has changed: the next read or lease looks again."""
         self._forgotten = True
 
     def refuse_if_changed(self) -> None:

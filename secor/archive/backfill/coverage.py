@@ -139,7 +139,7 @@ def cut(
 ) -> list[OffsetRange]:
     """Cut a range into batches of the new generation: those of the old ones.
 
-    Where no old object tells of a batch (all was filtered, or nothing was stored), at the
+    Where no old object has a batch (all was filtered, or nothing was stored), at the
     beginnings of backup objects.
     """
     blocks = merged(batches, touching=False)

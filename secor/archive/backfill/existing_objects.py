@@ -1,4 +1,4 @@
-"""The objects of the partition group that stand where new ones will be."""
+"""The objects of the partition group in the places of the new ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ExistingObjects:
         partitions: Collection[int],
         committed: Callable[[int], int | None],
     ) -> None:
-        """``committed`` tells where the last object of a partition ends if only its name tells
+        """``committed`` says where the last object of a partition ends if only its name says
         anything, as Java Secor's.
         """
         self._archive = archive
@@ -68,7 +68,7 @@ class ExistingObjects:
             _refuse_unfinished(listed)
 
     def objects(self, partition: int, ranges: Sequence[OffsetRange]) -> list[ArchivedObject]:
-        """Return the objects whose batch has offsets of these ranges."""
+        """Return the objects of batches with offsets of these ranges."""
         candidates: dict[str, ArchivedObject] = {}
         listed = self._listed.get(partition, [])
         for wanted in ranges:
@@ -114,7 +114,7 @@ class ExistingObjects:
         }
 
     def _by_name(self, archived: ArchivedObject) -> ArchivedObject:
-        """Return an object without metadata with what names tell: where its batch ends, too.
+        """Return an object without metadata with what names say: where its batch ends, too.
 
         All objects of a batch begin at one offset, in whatever directory.
         """
@@ -122,7 +122,7 @@ class ExistingObjects:
             return archived
         name = archived.name
         if name.root not in (self._archive.root(self._topic), self.quarantine):
-            return archived  # who brought it there, no name tells
+            return archived  # no name says which topic it came from
         end = self._next_start(name.partition, name.generation, name.start_offset)
         if end is None:  # the next generation goes on where this one ended
             end = self._next_start(name.partition, None, name.start_offset)
@@ -169,7 +169,7 @@ class ExistingObjects:
     def _is_ours(self, archived: ArchivedObject) -> bool:
         if archived.info is None:
             raise ConfigurationError(
-                f"{archived.fault or archived.key}: its metadata do not tell which offsets its"
+                f"{archived.fault or archived.key}: its metadata do not say which offsets its"
                 " batch has, so it cannot be replaced; move it away and give offsets"
             )
         return archived.info.topic_partition.topic == self._topic
@@ -201,5 +201,5 @@ def _place(archived: ArchivedObject) -> Place:
 
 
 def described(archive: Archive, objects: Iterable[ArchivedObject]) -> Iterator[ArchivedObject]:
-    """Give objects with what their metadata tell, several asked for at a time."""
+    """Give objects with their metadata, several asked for at a time."""
     return archive.described(objects)

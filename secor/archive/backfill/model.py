@@ -81,7 +81,7 @@ class PlanHead:
 
 @dataclass(frozen=True, slots=True)
 class BackfillPlan:
-    """What is read, what is made of it, and what that replaces.
+    """A plan: the objects to read, those to make of them, and those that they replace.
 
     ``fingerprint`` is that of the new objects: a run under other settings is refused.
     ``schema`` is what the schema kept with the topic's objects was, where one is kept.
@@ -140,7 +140,7 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one batch gave: everything of it is staged."""
+    """The result of one batch: everything of it is staged."""
 
     partition: int
     start: int

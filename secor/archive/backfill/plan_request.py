@@ -15,7 +15,7 @@ from secor.core.naming import parse_key
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to do again: ranges of offsets by partition, a span of message times in
+    """A selection to do again: ranges of offsets by partition, a span of message times in
     milliseconds (the end excluded), or keys of objects that are wrong.
     """
 

@@ -33,7 +33,7 @@ class BackfillPlanner:
     """Plans the backfill of one topic.
 
     ``backup`` has the raw records, ``archive`` the objects of the partition group,
-    ``topic_plan`` is the group's present one.  ``committed`` tells what the group has
+    ``topic_plan`` is the group's present one.  ``committed`` says what the group has
     committed of a partition; None where that is not known: then nothing is touched beyond
     the batches of its objects.  ``schema`` is the one kept with them, as it is now.
     """
@@ -74,7 +74,7 @@ class BackfillPlanner:
         if unknown:
             notes.append(
                 f"{unknown:,} objects that are replaced have no metadata, as Java Secor's: their"
-                " batches go by their names, and their messages are not counted"
+                " batches are known by their names, and their messages are not counted"
             )
         chosen = self._generation(generation, drafts)
         return BackfillPlan(
@@ -159,7 +159,7 @@ class BackfillPlanner:
         raw: Sequence[ArchivedObject],
         notes: list[str],
     ) -> tuple[list[Segment], dict[str, str | None]]:
-        """Return which backup objects hold a range, and the topic ids that they tell."""
+        """Return which backup objects hold a range, and their topic ids."""
         chosen, covers = chosen_by_name(raw, whole)
         ids: dict[str, str | None] = {}
         if len(chosen) <= MOST_ASKED:
@@ -192,7 +192,7 @@ class BackfillPlanner:
                 " is to be done again: let the backup group catch up"
             )
         for gap in gaps(segments, whole):
-            text = f"{self.topic}/{partition}: no backup object tells of offsets {gap}"
+            text = f"{self.topic}/{partition}: no backup object has offsets {gap}"
             if not self.allow_gaps:
                 raise ConfigurationError(
                     f"{text}; if the log never had them (see secor verify), say --allow-gaps"
@@ -223,7 +223,7 @@ class BackfillPlanner:
         if asked <= newest:
             raise ConfigurationError(
                 f"--generation {asked}: objects of generation {newest} are replaced; the new ones"
-                " need a higher number, by which readers tell them from the old"
+                " need a higher number, which readers distinguish them by"
             )
         return asked
 

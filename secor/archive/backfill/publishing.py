@@ -43,7 +43,7 @@ REPLACED = "replaced-by-backfill"
 _BLOCK = 1 << 20
 
 Progress = Callable[[int], None]
-"""Told how many batches were just done."""
+"""Called with how many batches were just done."""
 
 
 @dataclass(slots=True)
@@ -88,10 +88,10 @@ class BackfillPublisher:
             raise ConfigurationError(
                 f"backfill {self.places.id} is not verified: run 'secor backfill verify' first"
             )
-        begun = self._begin() if state == VERIFIED else self.journal.begun()
-        self._take_marks(begun)
+        start = self._begin() if state == VERIFIED else self.journal.start()
+        self._take_marks(start)
         self._each(self._swap)
-        self._put_marks(begun)
+        self._put_marks(start)
         self.journal.note(DONE)
 
     def _begin(self) -> PublicationStart:
@@ -99,13 +99,13 @@ class BackfillPublisher:
         keys = {old_object.key for old_object in self.plan.replaced}
         for batch in self.plan.batches:
             keys |= {file.key for file in self._receipt(batch).files}
-        # A day may be marked whose hours are the output partitions.
+        # A day may be marked while its hours are the output partitions.
         touched = {directory for key in keys for directory in self.places.directories(key)}
         marks = (self._mark(f"{directory}/{SUCCESS}") for directory in sorted(touched))
-        begun = PublicationStart(tuple(mark for mark in marks if mark is not None))
-        self.journal.note(BEGUN, begun)
+        start = PublicationStart(tuple(mark for mark in marks if mark is not None))
+        self.journal.note(BEGUN, start)
         # Somebody else may have been first; what was written first holds.
-        return self.journal.begun()
+        return self.journal.start()
 
     def _check_present(self) -> None:
         if self.present is None:
@@ -120,7 +120,7 @@ class BackfillPublisher:
             )
 
     def _swap(self, batch: PlannedBatch) -> None:
-        if self.journal.tells(swapped(batch)):
+        if self.journal.has(swapped(batch)):
             return
         for old in batch.replaces:
             self._copy(old.key, self.places.replaced(old.key), {REPLACED: self.places.id})
@@ -144,12 +144,12 @@ class BackfillPublisher:
                 f"backfill {self.places.id}: the old objects are deleted; it cannot be rolled back"
             )
         self.journal.note(ROLLBACK)
-        was_published = self.journal.tells(BEGUN)
-        if was_published and not self.journal.tells(RESTORED):
-            begun = self.journal.begun()
-            self._take_marks(begun)
+        was_published = self.journal.has(BEGUN)
+        if was_published and not self.journal.has(RESTORED):
+            start = self.journal.start()
+            self._take_marks(start)
             self._each(self._swap_back)
-            self._put_marks(begun)
+            self._put_marks(start)
             self.journal.note(RESTORED)
         self._delete(self.places.replaced(old_object.key) for old_object in self.plan.replaced)
         self._delete_staged()
@@ -216,7 +216,7 @@ class BackfillPublisher:
     def _exists(
         self, key: str, size: int | None = None, metadata: Mapping[str, str] | None = None
     ) -> bool:
-        """Tell whether an object is there.  Raises ``ObjectConflict`` when it is another one."""
+        """Return whether an object is there.  Raises ``ObjectConflict`` when it is another one."""
         try:
             stored = self.store.head(key)
         except NotFound:
@@ -226,7 +226,7 @@ class BackfillPublisher:
             without_sha256(metadata),
         ):
             raise ObjectConflict(
-                f"{key}: another object stands where backfill {self.places.id} puts one; nothing"
+                f"{key}: another object is where backfill {self.places.id} puts one; nothing"
                 " was overwritten"
             )
         return True
@@ -262,12 +262,12 @@ class BackfillPublisher:
             metadata = None
         return Mark(key, body, metadata or {})
 
-    def _take_marks(self, begun: PublicationStart) -> None:
-        for mark in begun.marks:
+    def _take_marks(self, start: PublicationStart) -> None:
+        for mark in start.marks:
             self.store.delete(mark.key)
 
-    def _put_marks(self, begun: PublicationStart) -> None:
-        for mark in begun.marks:
+    def _put_marks(self, start: PublicationStart) -> None:
+        for mark in start.marks:
             # One that is there is a finalizer's, or of an earlier try.
             put_bytes(self.store, mark.key, mark.body, mark.metadata)
 

@@ -35,36 +35,36 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class PublicationStart:
-    """What must be put back last."""
+    """The state at the start of publishing: the marks to put back last."""
 
     marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RunJournal:
-    """The journal of one backfill: a note that stands never changes."""
+    """The journal of one backfill: a note never changes."""
 
     store: ObjectStore
     places: BackfillPaths
 
     def note(self, name: str, content: object = None) -> None:
-        """Write an entry down, unless it stands; what was written first holds."""
+        """Write an entry down, unless it exists; what was written first holds."""
         body = encode({} if content is None else content)
         put_bytes(self.store, self.places.journal(name), body)
 
-    def tells(self, name: str) -> bool:
-        """Tell whether there is such an entry."""
+    def has(self, name: str) -> bool:
+        """Return whether there is such an entry."""
         return self._entry(name) is not None
 
     def state(self) -> str:
-        """Return the last thing that it tells; empty before it has any entry."""
+        """Return its last entry; empty before there is any."""
         for name in (CLEANED, ROLLBACK, DONE, BEGUN, VERIFIED):
-            if self.tells(name):
+            if self.has(name):
                 return name
         return ""
 
     def finished(self) -> bool:
-        """Tell whether it is published.  Raises ``ConfigurationError`` in a rollback."""
+        """Return whether it is published.  Raises ``ConfigurationError`` in a rollback."""
         state = self.state()
         if state == ROLLBACK:
             raise ConfigurationError(
@@ -72,14 +72,14 @@ class RunJournal:
             )
         return state in (DONE, CLEANED)
 
-    def begun(self) -> PublicationStart:
-        """Return what was found when it was begun, which it was."""
+    def start(self) -> PublicationStart:
+        """Return what was found at the start of publishing."""
         data = self._entry(BEGUN)
         assert data is not None
         return msgspec.json.decode(data, type=PublicationStart)
 
     def delete(self) -> None:
-        """Delete it so that a crash leaves what tells how to go on."""
+        """Delete it in an order such that a crash leaves what is needed to go on."""
         last = [self.places.journal(name) for name in (BEGUN, RESTORED, ROLLBACK)]
         listed = self.store.list(self.places.journal("").removesuffix(".json"))
         first = [stored.key for stored in listed if stored.key not in last]

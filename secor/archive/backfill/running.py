@@ -41,7 +41,7 @@ from secor.parsing.parts import quarantine_part
 
 @dataclass(frozen=True, slots=True)
 class BackfillJob:
-    """What every batch of a backfill needs.
+    """The common part of all batches of a backfill.
 
     ``topic_plan`` has the new generation; ``archive`` is the partition group's; ``erasures`` are
     the backup's.
@@ -64,7 +64,7 @@ class BackfillJob:
 
     @property
     def store(self) -> ObjectStore:
-        """Where the new objects go."""
+        """The store of the new objects."""
         return self.archive.store
 
     @property
@@ -185,7 +185,6 @@ def receipt_of(sealed: SealedBatch, read: int) -> Receipt:
 def _stage(job: BackfillJob, file: BatchFile) -> None:
     key = job.places.staged(file.key)
     conflict = (
-        f"{key}: another object stands where a backfill stages its own; roll it back and run it"
-        " again"
+        f"{key}: another object is where a backfill stages its own; roll it back and run it again"
     )
     put_derived(job.store, key, file, (MARK, job.plan.id), conflict)

@@ -59,7 +59,7 @@ class Differences:
 
 @dataclass(frozen=True, slots=True)
 class BatchVerification:
-    """What verifying one batch found."""
+    """The result of verifying one batch."""
 
     report: PartitionReport
     receipt: Receipt | None
@@ -112,7 +112,7 @@ def _expected(
 
 
 def _read(job: BackfillJob, file: NewFile, report: PartitionReport) -> Offsets | None:
-    """Read a staged object; None when it tells no offsets, or cannot be read."""
+    """Read a staged object; None when it has no offsets, or cannot be read."""
     key = job.places.staged(file.key)
     try:
         size, checksum = _bytes_of(job, key)
@@ -149,7 +149,7 @@ def _format_of(job: BackfillJob, file: NewFile) -> LogFormat:
 
 
 def _offsets(job: BackfillJob, key: str, log_format: LogFormat) -> Offsets | None:
-    """Return the offsets that an object tells; None when its format does not record them."""
+    """Return the offsets of an object; None when its format does not record them."""
     columns: list[Offsets] = []
     with job.store.open(key) as stored:
         for records in log_format.read(stored, key):
@@ -238,7 +238,7 @@ def _entered(old: Mapping[str, Offsets], new: Mapping[str, Offsets]) -> int:
 
 
 def _old_offsets(job: BackfillJob, old_object: OldObject) -> Offsets | None:
-    """Return what an old object tells; None also when it cannot be read: that is why it goes."""
+    """Return an old object's offsets; None also when it cannot be read: that is why it goes."""
     try:
         with job.store.open(old_object.key) as file:
             log_format = job.archive.formats(old_object.key, file)
@@ -272,7 +272,7 @@ class Summary:
 
     @property
     def right(self) -> bool:
-        """Tell whether there were batches, and nothing is wrong with them."""
+        """Return whether there were batches, and nothing is wrong with them."""
         return bool(self.reports) and not any(report.counts.total() for report in self.reports)
 
 

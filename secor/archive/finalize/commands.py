@@ -31,7 +31,7 @@ def split(template: str) -> list[str]:
 
 
 LAST = 300
-"""Characters of a failed command's output that are told."""
+"""Characters of a failed command's output that are reported."""
 
 _ACTED_UPON = re.compile(r"[\x00-\x1f\x7f;$`]")
 """Line ends and semicolons end statements, ``${name}`` is filled in; arguments hold no NUL."""

@@ -25,7 +25,7 @@ CLOSE = 3600.0
 class Leaf:
     """An output partition with objects, as a user's command or a catalogue wants it.
 
-    ``topic`` is the one whose directory it is in, ``output_partition`` its path below that, and
+    ``topic`` names the directory that it is in, ``output_partition`` its path below that, and
     ``key`` the directory's key, without a slash at the end.
     """
 
@@ -63,7 +63,7 @@ class Late:
 
 @dataclass
 class FinalizedTopic:
-    """What became of one topic; ``delay`` in seconds.
+    """The result for one topic; ``delay`` in seconds.
 
     ``periods`` counts those with objects or marks, ``failed`` has paths and reasons, ``strange``
     counts objects that another layout made.
@@ -115,24 +115,24 @@ class Finalizer:
         slowest_partition = slowest(progress)
         outcome = FinalizedTopic(self._topic, self._root, slowest_partition, self._delay)
         through = slowest_partition.through if slowest_partition is not None else None
-        standings = self._standings(outcome)
-        outcome.periods = len(standings)
-        for standing in standings:
-            if standing.marker is not None:
-                self._look(standing, standing.marker, outcome)
-            elif not standing.objects:
+        periods = self._read_periods(outcome)
+        outcome.periods = len(periods)
+        for period_objects in periods:
+            if period_objects.marker is not None:
+                self._look(period_objects, period_objects.marker, outcome)
+            elif not period_objects.objects:
                 continue
-            elif through is None or standing.period.end + self._delay > through:
-                outcome.waiting.append(standing)
+            elif through is None or period_objects.period.end + self._delay > through:
+                outcome.waiting.append(period_objects)
             elif dry_run:
-                outcome.marked.append(standing)
+                outcome.marked.append(period_objects)
             else:
-                self._finish(standing, progress, outcome)
+                self._finish(period_objects, progress, outcome)
         return outcome
 
-    def _standings(self, outcome: FinalizedTopic) -> list[PeriodObjects]:
+    def _read_periods(self, outcome: FinalizedTopic) -> list[PeriodObjects]:
         """List the directory: its periods in the order of time."""
-        standings: dict[str, PeriodObjects] = {}
+        periods: dict[str, PeriodObjects] = {}
         markers: dict[str, StoredObject] = {}
         for stored in self._store.list(f"{self._root}/"):
             directory, _, last = stored.key.rpartition("/")
@@ -147,21 +147,21 @@ class Finalizer:
                 # What routes bring from other topics is finalized with those.
                 outcome.strange += not name.output_partition.startswith(ROUTED)
                 continue
-            standing = standings.setdefault(period.path, PeriodObjects(period))
-            standing.objects.append((name, stored))
+            period_objects = periods.setdefault(period.path, PeriodObjects(period))
+            period_objects.objects.append((name, stored))
         for path, marker in markers.items():
-            if path in standings:
-                standings[path].marker = marker
+            if path in periods:
+                periods[path].marker = marker
         return sorted(
-            standings.values(), key=lambda by_time: (by_time.period.start, by_time.period.path)
+            periods.values(), key=lambda by_time: (by_time.period.start, by_time.period.path)
         )
 
     def _finish(
-        self, standing: PeriodObjects, progress: Sequence[StoredTime], outcome: FinalizedTopic
+        self, period_objects: PeriodObjects, progress: Sequence[StoredTime], outcome: FinalizedTopic
     ) -> None:
-        path = standing.period.path
+        path = period_objects.period.path
         try:
-            for output_partition in standing.output_partitions:
+            for output_partition in period_objects.output_partitions:
                 leaf = self._leaf(output_partition)
                 for action in self._actions:
                     action(leaf)
@@ -169,8 +169,8 @@ class Finalizer:
             # A table that is missing, or of other columns, is one topic's: the others go on.
             outcome.failed.append((path, str(error)))
             return
-        self._put(f"{self._root}/{path}/{SUCCESS}", self._body(standing, progress))
-        outcome.marked.append(standing)
+        self._put(f"{self._root}/{path}/{SUCCESS}", self._body(period_objects, progress))
+        outcome.marked.append(period_objects)
 
     def _leaf(self, output_partition: str) -> Leaf:
         key = f"{self._root}/{output_partition}"
@@ -178,13 +178,13 @@ class Finalizer:
             output_partition = f"{ROUTED}{self._topic}/{output_partition}"
         return Leaf(self._target, output_partition, key)
 
-    def _body(self, standing: PeriodObjects, progress: Sequence[StoredTime]) -> bytes:
+    def _body(self, period_objects: PeriodObjects, progress: Sequence[StoredTime]) -> bytes:
         content = {
             "topic": self._topic,
-            "partition": standing.period.path,
+            "partition": period_objects.period.path,
             "at": datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="seconds"),
             "by": self._by,
-            "objects": len(standing.objects),
+            "objects": len(period_objects.objects),
             "offsets": offsets(progress),
         }
         return json.dumps(content, indent=1).encode() + b"\n"
@@ -193,19 +193,21 @@ class Finalizer:
         """Put the marker; one that another run has put already says the same."""
         put_bytes(self._store, key, body)
 
-    def _look(self, standing: PeriodObjects, marker: StoredObject, outcome: FinalizedTopic) -> None:
+    def _look(
+        self, period_objects: PeriodObjects, marker: StoredObject, outcome: FinalizedTopic
+    ) -> None:
         try:
-            late = self._late(standing, marker)
+            late = self._late(period_objects, marker)
         except CorruptFile as error:
-            outcome.failed.append((standing.period.path, str(error)))
+            outcome.failed.append((period_objects.period.path, str(error)))
             return
         outcome.late += [late] if late.keys else []
 
-    def _late(self, standing: PeriodObjects, marker: StoredObject) -> Late:
+    def _late(self, period_objects: PeriodObjects, marker: StoredObject) -> Late:
         # A rewritten object has the messages of others that were there.
         suspects = [
             (name, stored)
-            for name, stored in standing.objects
+            for name, stored in period_objects.objects
             if stored.modified > marker.modified - CLOSE and name.end is None
         ]
         recorded = self._recorded(marker) if suspects else None
@@ -214,7 +216,7 @@ class Finalizer:
             for name, stored in suspects
             if stored.modified > marker.modified or _beyond(name, recorded)
         )
-        return Late(standing.period.path, keys)
+        return Late(period_objects.period.path, keys)
 
     def _recorded(self, marker: StoredObject) -> dict[str, int] | None:
         """Return the offsets, by partition, up to which everything was there."""

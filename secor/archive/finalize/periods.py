@@ -85,8 +85,8 @@ def _unit(fields: set[str], template: str) -> str:
     whole = present.index(False) if False in present else len(present)
     if whole == 0 or any(present[whole:]):
         raise ConfigurationError(
-            f"layout {template!r}: it names no whole years, months, days or hours, so it cannot"
-            " be told when one of its directories is complete"
+            f"layout {template!r}: it names no whole years, months, days or hours, so it is"
+            " unknown when one of its directories is complete"
         )
     return "YmdHMS"[whole - 1]
 

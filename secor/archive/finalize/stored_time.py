@@ -29,7 +29,7 @@ class UncommittedLog(Log, Protocol):
 class StoredTime:
     """Nothing is to come of before ``through`` (seconds since the epoch), but stragglers.
 
-    None: nobody can tell, and ``why`` says why.
+    None: unknown, and ``why`` says why.
     """
 
     topic_partition: TopicPartition
@@ -55,7 +55,7 @@ def progress_of(
     behind an open transaction are among them, whether they will count or not: so a transaction
     that hangs holds back what came after it began, and short ones hold back nothing that is old.
     Times from the future say nothing of what comes behind them, so the next messages are looked
-    at, too; ``through`` is never later than now.  Nobody can tell where the daemon would stop,
+    at, too; ``through`` is never later than now.  It is unknown where the daemon would stop,
     or where the log was cut meanwhile.  Raises ``Unavailable``.
     """
     before = now()

@@ -92,15 +92,15 @@ def marker_key(name: ObjectName) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReplayMarker:
-    """What the marker of a replay says: under which plan, and which objects it puts."""
+    """The marker of a replay: its plan's fingerprint, and the objects that it puts."""
 
     body: bytes
     fingerprint: str
     keys: tuple[str, ...]
 
 
-def begun(archive: Archive, archived: ArchivedObject) -> ReplayMarker | None:
-    """Return what the marker beside an object says; None without one.  Raises ``CorruptFile``."""
+def read_marker(archive: Archive, archived: ArchivedObject) -> ReplayMarker | None:
+    """Return what the marker next to an object says; None without one.  Raises ``CorruptFile``."""
     key = marker_key(archived.name)
     try:
         with archive.store.open(key) as file:

@@ -4,9 +4,9 @@ For one object in quarantine, in this order:
 
 1. Its messages are parsed into local files: those that are good now, and perhaps a successor
    in quarantine with those that are still bad.  The plan is the present one; where a replay
-   was begun under an earlier version of the kept schema, it is of that version.
-2. The **marker** beside the object is put-if-absent: the plan's fingerprint, and every key
-   and number of messages to be put.  Whoever finds another marker goes no further, unless
+   was started under an earlier version of the kept schema, it is of that version.
+2. The **marker** next to the object is put-if-absent: the plan's fingerprint, and every key
+   and number of messages to be put.  A replay that finds another marker goes no further, unless
    an operator says ``--take-over``: then its objects are deleted, then it, and this is put.
 3. The files are put-if-absent.  Their names begin as those of the batch's other objects and
    say which replayed message is the first, which no other object has.
@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 
 from secor.archive.derived_objects import put_derived
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.quarantine.listing import ReplayMarker, begun, marker_key, successor
+from secor.archive.quarantine.listing import ReplayMarker, marker_key, read_marker, successor
 from secor.archive.quarantine.parsing_again import (
     REPLAYED,
     bad_files,
@@ -53,10 +53,10 @@ ALL_STILL_BAD = "every message is still bad"
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What became of one object: messages ``placed``, ``filtered``, and still ``bad``.
+    """The result for one object: messages ``placed``, ``filtered``, and still ``bad``.
 
     ``skipped`` says why nothing was done, ``reasons`` why messages are still bad; ``gone``
-    tells that the object was deleted meanwhile, by another replay say.
+    says that the object was deleted meanwhile, by another replay say.
     """
 
     archived: ArchivedObject
@@ -76,8 +76,8 @@ PlansFor = Callable[[Adapt, int], Callable[[str | None], TopicPlan]]
 Where a message needs a wider schema, the next one asked for has it."""
 
 
-def always(plan: TopicPlan) -> PlansFor:
-    """Return the plans of a topic whose schema does not grow."""
+def fixed_plan(plan: TopicPlan) -> PlansFor:
+    """Return the plans of a topic with a fixed schema."""
     return lambda adapt, _generation: lambda _fingerprint: adapt(plan)
 
 
@@ -105,7 +105,7 @@ class Replay:
     ) -> Replayed:
         """Replay one object.
 
-        ``take_over`` gives up what an earlier replay under another configuration has begun.
+        ``take_over`` gives up what an earlier replay under another configuration has started.
         Raises ``ConfigurationError`` without it, ``ObjectConflict``, ``Unavailable``,
         ``OutcomeUnknown``: saying it again is always right.
         """
@@ -120,7 +120,7 @@ class Replay:
             return Replayed(archived, gone=True)
 
     def _replay(self, archived: ArchivedObject, *, dry_run: bool, take_over: bool) -> Replayed:
-        marker = begun(self._archive, archived)
+        marker = read_marker(self._archive, archived)
         with self._sealed(archived, marker) as (sealed, read):
             result = _result(archived, sealed, reasons_of(sealed), read)
             if dry_run:
@@ -160,9 +160,9 @@ class Replay:
     ) -> Iterator[tuple[SealedBatch, int]]:
         """Give the local files of the messages, and how many were read.
 
-        Under the plan of the replay that was begun, if it is one of this configuration.
+        Under the plan of the replay that was started, if it is one of this configuration.
         """
-        plans = self._plans(lambda plan: _beside(plan, archived), archived.name.generation)
+        plans = self._plans(lambda plan: _into_same_batch(plan, archived), archived.name.generation)
         tried = None if marker is None else marker.fingerprint
         parsed = self._parse(archived, plans(tried))
         while parsed is None:
@@ -180,7 +180,7 @@ class Replay:
     def _mark(self, archived: ArchivedObject, body: bytes) -> None:
         key = marker_key(archived.name)
         if not put_bytes(self._store, key, body, {REPLAYED: name_of(archived)}):
-            other = begun(self._archive, archived)
+            other = read_marker(self._archive, archived)
             if other is None or other.body != body:
                 raise _other(archived)
 
@@ -200,14 +200,14 @@ class Replay:
 
     def _put(self, file: BatchFile, archived: ArchivedObject) -> None:
         conflict = (
-            f"{file.key}: another object stands where messages of {archived.key} belong;"
+            f"{file.key}: another object is where messages of {archived.key} belong;"
             " nothing was overwritten"
         )
         put_derived(self._store, file.key, file, (REPLAYED, name_of(archived)), conflict)
 
 
-def _beside(plan: TopicPlan, archived: ArchivedObject) -> TopicPlan:
-    """The results stand beside the other objects of the same generation and batch."""
+def _into_same_batch(plan: TopicPlan, archived: ArchivedObject) -> TopicPlan:
+    """Put the results next to the other objects of the same generation and batch."""
     stream = plan.stream(QUARANTINE)
     root = f"{stream.root}/{successor(archived.name)}"
     streams = {**plan.streams, QUARANTINE: OutputStream(root, stream.log_format)}
@@ -227,7 +227,7 @@ def _named_apart(sealed: SealedBatch) -> SealedBatch:
 
 def _other(archived: ArchivedObject) -> ConfigurationError:
     return ConfigurationError(
-        f"{archived.key}: a replay under another configuration was begun and not finished; finish"
+        f"{archived.key}: a replay under another configuration was started and not finished; finish"
         " it with that one, or add --take-over to delete what it has put and begin anew"
     )
 

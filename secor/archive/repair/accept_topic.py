@@ -27,8 +27,8 @@ def plan_acceptance(
 
     Partitions without an entry begin by themselves, and those whose entry has the topic's
     present ``topic_id`` and lies within its log go on as they are.  Raises
-    ``ConfigurationError`` while objects of the configuration's ``generation`` exist, whose
-    offsets would come again, and for an open intent unless told to drop it.
+    ``ConfigurationError`` while objects of the configuration's ``generation`` exist: their
+    offsets would come again, and for an open intent unless it is to be dropped.
     """
     moves = []
     for topic_partition in partitions:
@@ -38,7 +38,7 @@ def plan_acceptance(
             continue
         _refuse_if_stored(archive, topic_partition, generation)
         if before is None:
-            remark = "what stands there cannot be read, and is overwritten"
+            remark = "the present entry cannot be read, and is overwritten"
             moves.append(Move(topic_partition, None, present.start, None, remarks=(remark,)))
             continue
         if before.committed is None:
@@ -54,7 +54,7 @@ def plan_acceptance(
 
 
 def _goes_on(entry: Entry, log: LogRange, topic_id: str | None) -> bool:
-    """Tell whether the topic is the one that was stored, and has not lost its end."""
+    """Return whether the topic is the one that was stored, and has not lost its end."""
     known = topic_id is not None and entry.topic_id == topic_id
     return known and entry.committed is not None and entry.committed <= log.last
 

@@ -18,9 +18,9 @@ LEASE_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What is going to be done; ``remarks`` are sentences for the operator.
+    """A planned change of an entry; ``remarks`` are sentences for the operator.
 
-    ``before`` is None where what stands there cannot be read.
+    ``before`` is None where the entry cannot be read.
     """
 
     topic_partition: TopicPartition
@@ -157,7 +157,7 @@ def _refuse_straddling(
 def _remarks(before: Entry | None, offset: int, in_the_way: Sequence[StoredRange]) -> list[str]:
     remarks = []
     if before is None:
-        remarks.append("what stands there cannot be read, and is overwritten")
+        remarks.append("the present entry cannot be read, and is overwritten")
     elif before.committed is None:
         remarks.append("there was no entry")
     elif offset > before.committed:

@@ -1,4 +1,4 @@
-"""Rebuilding lost ledger entries from what the objects tell of themselves."""
+"""Rebuilding of lost ledger entries from the objects' names and metadata."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def plan_recovery(
     It is the end of the last batch, each of them beginning where another ended.  That
     this batch has all its objects is seen by counting the log's messages; when they are
     more, the batch is left open, as an intent made by ``owner`` at ``now`` (seconds since
-    the epoch).  Raises ``ConfigurationError`` when the objects tell no range, or leave a hole
+    the epoch).  Raises ``ConfigurationError`` when the objects have no range, or leave a hole
     where the log has messages.
     """
     before = entry_or_none(lambda: ledger.read(topic_partition))
@@ -65,7 +65,7 @@ def plan_recovery(
     _refuse_unknown(topic_partition, extents, last)
     if last.end > log_range.last > 0:
         raise ConfigurationError(
-            f"{topic_partition}: the objects tell of {last}, and the log ends at {log_range.last}:"
+            f"{topic_partition}: the objects end with {last}, and the log ends at {log_range.last}:"
             " the log has lost messages, or the metadata is wrong; look at the objects, then set"
             " the offset with 'secor offsets set'"
         )
@@ -92,7 +92,7 @@ def plan_recovery(
 def refuse_earlier_topic(planned: RecoveredEntry, topic_id: str | None) -> None:
     """Raise ``TopicRecreated`` when the objects are of a topic that was deleted since.
 
-    Its offsets say nothing of the present one, whose id is ``topic_id``.
+    Its offsets say nothing of the present one with the id ``topic_id``.
     """
     if topic_id is None or planned.topic_id in (None, topic_id):
         return
@@ -110,8 +110,8 @@ def _batches(
     if not batches:
         silent = how_many(
             len(extents),
-            "object tells nothing of its range",
-            "objects tell nothing of their ranges",
+            "object says nothing of its range",
+            "objects say nothing of their ranges",
         )
         raise ConfigurationError(
             f"{topic_partition}: {silent} (Java Secor's do not); give the entry a value with"
@@ -153,14 +153,14 @@ def _chain(
             )
             if lost:
                 raise ConfigurationError(
-                    f"{topic_partition}: no object tells of {hole}, and the log has {lost} messages"
+                    f"{topic_partition}: no object has {hole}, and the log has {lost} messages"
                     f" there; store again from it by 'secor offsets set' to {hole.start} with"
                     f" --delete-objects, or leave it out by setting {batches[-1].end}"
                 )
-            remarks.append(f"no object tells of {hole}, and the log has no messages there")
+            remarks.append(f"no object has {hole}, and the log has no messages there")
         if batch.start < last.end:
             raise ConfigurationError(
-                f"{topic_partition}: objects tell of {last} and of {batch}, which overlap: one of"
+                f"{topic_partition}: objects have {last} and {batch}, which overlap: one of"
                 " them is wrong; look at the objects, then set the offset with 'secor offsets set'"
             )
         last = batch
@@ -180,7 +180,7 @@ def _refuse_unknown(
         first = unknown[0]
         raise ConfigurationError(
             f"{topic_partition}: {how_many(len(unknown), 'object')} from offset {last.end} on"
-            f" cannot tell which messages they hold ({first.fault or first.key}): delete those"
+            f" do not say which messages they hold ({first.fault or first.key}): delete those"
             " that are none of this group's, or set the offset with 'secor offsets set'"
         )
 
@@ -200,7 +200,7 @@ def intent_of(
     owner: str,
     now: float,
 ) -> Intent:
-    """Return the intent under which a batch is completed, of which ``objects`` are there."""
+    """Return the intent that completes a batch with the present ``objects``."""
     info = objects[0].archived.info
     assert info is not None
     root = archive.root(topic_partition.topic)

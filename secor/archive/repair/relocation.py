@@ -97,7 +97,7 @@ def plan_relocation(
 ) -> RelocationPlan:
     """Return what moving the ledger takes; changes nothing.
 
-    ``exists`` tells whether Kafka has a partition; ``replace`` allows that other entries of the
+    ``exists`` says whether Kafka has a partition; ``replace`` allows that other entries of the
     new ledger are lost.  Raises ``ConfigurationError`` that says what to do first.
     """
     here, there = places
@@ -233,7 +233,7 @@ def relocate(
         # 2. and 3.
         _copy(target, plan, arriving)
         _compare(target, plan.entries)
-        # 4. An entry that has changed since it was read is refused, and so is who still runs.
+        # 4. An entry that has changed since it was read is refused, so is a running process.
         refuse_running()
         if not _concerns(source.record(), _TO, plan.target):
             source.write_record(gone)
@@ -252,7 +252,7 @@ def _concerns(record: Relocation | None, direction: Direction, place: LedgerPlac
 
 
 def _is_closed(source: MovableLedger, plan: RelocationPlan) -> bool:
-    """Tell whether the old ledger and all its entries are closed: all before was done."""
+    """Return whether the old ledger and all its entries are closed: all before was done."""
     if not _concerns(source.record(), _TO, plan.target):
         return False
     return all(_concerns(kept.relocation, _TO, plan.target) for kept in source.kept().values())

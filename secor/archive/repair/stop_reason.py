@@ -31,7 +31,7 @@ def stop_reason(
 
     ``topic_id`` is the broker's.  ``first_object`` returns the key of one of its objects; it is
     asked only where there is no entry.  ``stops_at_loss`` is ``kafka.on_data_loss = "stop"``;
-    ``starts`` tells that ``kafka.reset`` gives partitions without an entry one.
+    ``starts`` says that ``kafka.reset`` gives partitions without an entry one.
     """
     if entry.committed is None:
         if entry.intent is not None:

@@ -18,7 +18,7 @@ class StoredRange:
 
     An object without our metadata is taken to reach to the next one.  The last of them
     ends after its last message, where it records offsets; else it has no ``end``: nothing
-    tells where it ends.
+    says where it ends.
     """
 
     archived: ArchivedObject
@@ -26,11 +26,11 @@ class StoredRange:
     end: int | None
 
     def reaches(self, offset: int) -> bool:
-        """Tell whether it may hold offsets at or above ``offset``."""
+        """Return whether it may hold offsets at or above ``offset``."""
         return self.end is None or self.end > offset
 
     def straddles(self, offset: int) -> bool:
-        """Tell whether it may hold offsets on both sides of ``offset``."""
+        """Return whether it may hold offsets on both sides of ``offset``."""
         return self.start < offset and self.reaches(offset)
 
 
@@ -62,7 +62,7 @@ def _end_of(archive: Archive, archived: ArchivedObject) -> int | None:
 
 
 def with_extents(objects: Sequence[ArchivedObject]) -> list[StoredRange]:
-    """Tell the extents of the objects of one topic partition."""
+    """Return the extents of the objects of one topic partition."""
     ordered = sorted(objects, key=lambda archived: (archived.batch_start, archived.key))
     return [
         StoredRange(
@@ -86,7 +86,7 @@ def _next(archived: ArchivedObject, ordered: Iterable[ArchivedObject]) -> int | 
 
 
 def _begins_behind(archived: ArchivedObject, other: ArchivedObject) -> bool:
-    """Tell whether an object that begins later holds later offsets alone.
+    """Return whether an object that begins later holds later offsets alone.
 
     A connector's objects of several directories have offsets between one another's.
     """
@@ -96,7 +96,7 @@ def _begins_behind(archived: ArchivedObject, other: ArchivedObject) -> bool:
 
 
 def batches_of(extents: Iterable[StoredRange], generation: int) -> list[OffsetRange]:
-    """Return the batches that objects of a generation tell of, in order."""
+    """Return the batches of the objects of a generation, in order."""
     return sorted(
         {
             extent.archived.info.batch

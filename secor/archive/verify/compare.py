@@ -16,7 +16,7 @@ class ObjectRecords:
     """Records of one object with non-decreasing offsets.
 
     Of an offset in rows of several generations those of the greatest count; ``offsets_only``
-    tells that nothing else of them can be compared.
+    says that nothing else of them can be compared.
     """
 
     records: pa.RecordBatch

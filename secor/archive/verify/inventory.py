@@ -18,7 +18,7 @@ _NONE = np.empty(0, np.int64)
 
 
 class Cause(StrEnum):
-    """Why no object has a message at an offset."""
+    """Reasons why no object has a message at an offset."""
 
     COMPACTED = "compacted"
     """The log has no message there: compaction, deleted records, or a transaction's marker."""
@@ -56,7 +56,7 @@ class Holes:
 
 @dataclass(slots=True)
 class Inventory:
-    """What ``[start, end)`` of a topic partition has in the archive.
+    """The content of ``[start, end)`` of a topic partition in the archive.
 
     ``end`` moves on with each window.  ``messages`` counts each stored offset once.  ``objects``
     are those that were compared; ``covered`` the ranges of their batches, in order.
@@ -100,7 +100,7 @@ class Inventory:
         self.end = max(self.end, end)
 
     def unknown(self, end: int, messages: int) -> None:
-        """Pass over ``messages`` up to ``end`` whose offsets nothing records."""
+        """Pass over ``messages`` up to ``end`` without recorded offsets."""
         self.messages += messages
         self._add(Cause.UNKNOWN, self.end, end)
         self.end = max(self.end, end)

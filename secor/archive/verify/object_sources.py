@@ -20,7 +20,7 @@ LAST_OFFSET = (1 << 63) - 1
 
 OPENED_TOGETHER = 100
 BUFFERED_TOGETHER = 8 << 20
-"""Bytes.  So many small objects are opened for one window, so that objects whose messages are
+"""Bytes.  So many small objects are opened for one window, so that objects with messages that are
 mixed do not take one window for each of them.
 """
 
@@ -29,7 +29,7 @@ class ObjectSource:
     """One object that records offsets; holds one batch of it at a time.
 
     What is wrong with the object itself goes to ``report``: it cannot be read, its
-    offsets go back or lie outside its batch, its metadata tells other numbers.
+    offsets go back or lie outside its batch, its metadata has other numbers.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class ObjectSource:
         info = self.archived.info
         if info and info.records != self.records:
             raise CorruptFile(
-                f"{self.archived.key}: metadata tells {info.records} records, it holds"
+                f"{self.archived.key}: its metadata says {info.records} records, it holds"
                 f" {self.records}"
             )
 

@@ -70,7 +70,7 @@ def _check_chain(objects: Iterable[ArchivedObject], report: PartitionReport) -> 
                 end,
                 batch.start,
                 count=batch.start - end,
-                text="no object tells of these offsets: an object was lost, or the messages were"
+                text="no object has these offsets: an object was lost, or the messages were"
                 " all filtered or never there (compare with the topic)",
             )
         if end is not None and batch.start < end:
@@ -81,7 +81,7 @@ def _check_chain(objects: Iterable[ArchivedObject], report: PartitionReport) -> 
                 overlap.start,
                 overlap.end,
                 count=overlap.end - overlap.start,
-                text="two batches tell of these offsets",
+                text="two batches have these offsets",
             )
         end = batch.end if end is None else max(end, batch.end)
 
@@ -120,7 +120,7 @@ def _check_contents(
 
 
 def _name_fault(archived: ArchivedObject) -> str | None:
-    """Tell where name and metadata disagree."""
+    """Return where name and metadata disagree, or None."""
     info, name = archived.info, archived.name
     if info is None:
         return None
@@ -136,7 +136,7 @@ def _name_fault(archived: ArchivedObject) -> str | None:
     ]
     if name.start_offset not in (info.batch.start, info.first_offset):
         wrong.append(f"offset {name.start_offset} but metadata {info.batch}")
-    return "its name tells " + ", ".join(wrong) if wrong else None
+    return "its name says " + ", ".join(wrong) if wrong else None
 
 
 def _read_text(archived: ArchivedObject, archive: Archive, report: PartitionReport) -> None:
@@ -151,7 +151,7 @@ def _read_text(archived: ArchivedObject, archive: Archive, report: PartitionRepo
     if archived.info and archived.info.records != rows:
         # Null payloads may have been left out, and payloads with a delimiter read as several.
         report.notes.append(
-            f"{archived.key}: metadata tells {archived.info.records} messages, it holds {rows}"
+            f"{archived.key}: its metadata says {archived.info.records} messages, it holds {rows}"
             " lines"
         )
 

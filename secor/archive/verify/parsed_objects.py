@@ -23,7 +23,7 @@ LOSSLESS = ".seq"
 
 
 class Recorded(Enum):
-    """What an object tells of its messages."""
+    """The record of its messages that an object has."""
 
     MESSAGES = "messages"
     PAYLOADS = "payloads"
@@ -32,9 +32,9 @@ class Recorded(Enum):
 
 
 class Recordings:
-    """Tells what objects record; opens one object of each fingerprint at most.
+    """The recordings of objects; opens one object of each fingerprint at most.
 
-    A fingerprint covers the settings that decide it.  ``parsed`` tells that the group stores
+    A fingerprint covers the settings that decide it.  ``parsed`` says that the group stores
     decoded fields, which are not compared with what came from Kafka; nor are ``other_values``,
     which a plug-in has given.
     """
@@ -58,12 +58,12 @@ class Recordings:
         if settings not in self._known:
             what = self._look(archived)
             if what is None:
-                return Recorded.OFFSETS  # whoever reads it as that reports what is wrong
+                return Recorded.OFFSETS  # its later reader reports what is wrong
             self._known[settings] = what
         return self._known[settings]
 
     def _look(self, archived: ArchivedObject) -> Recorded | None:
-        """Look into an object of decoded fields; None where it cannot tell."""
+        """Look into an object of decoded fields; None where it does not show."""
         try:
             first = next(self._archive.read(archived), None)
         except CorruptFile:
@@ -75,9 +75,9 @@ class Recordings:
 
 @dataclass(frozen=True, slots=True)
 class Parsing:
-    """How the present configuration parses a topic, to tell filtered messages from lost ones.
+    """The present parsing of a topic, which distinguishes filtered messages from lost ones.
 
-    ``other_values`` tells that a plug-in gives the values to store.
+    ``other_values`` says that a plug-in gives the values to store.
     """
 
     parser: Parser
@@ -102,8 +102,8 @@ def without(records: pa.RecordBatch, offsets: np.ndarray) -> pa.RecordBatch:
 
 
 class CountedSource:
-    """Compares the number of messages of a batch, whose objects record nothing to tell them
-    by, with the log.
+    """A comparer of numbers of messages: for a batch with objects that record nothing else to
+    compare with the log.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class CountedSource:
             rows = sum(batch.num_rows for batch in self._archive.read(archived))
             if archived.info and archived.info.records != rows:
                 raise CorruptFile(
-                    f"{archived.key}: metadata tells {archived.info.records} records, it holds"
+                    f"{archived.key}: its metadata says {archived.info.records} records, it holds"
                     f" {rows}"
                 )
         except CorruptFile as error:

@@ -26,7 +26,7 @@ _NO_OFFSETS = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class ComparedRange:
-    """What is to be compared.
+    """The bounds of a comparison.
 
     Every message the log has in ``[start, committed)`` must be in the archive; at and
     above ``allowed`` (the open intent's end, else committed) nothing may be.
@@ -223,7 +223,7 @@ class PartitionCheck:
     def _text_rows(
         self, log: pa.RecordBatch, end: int, stored_rows: Sequence[ObjectRecords]
     ) -> list[ObjectRecords]:
-        """Let objects without offsets find their part of the log's rows, beside the rows
+        """Let objects without offsets find their part of the log's rows, next to the rows
         that others have, such as quarantine (``stored_rows``).
         """
         while self._texts and self._texts[-1].range.start < end:
@@ -236,7 +236,7 @@ class PartitionCheck:
             if first < last:
                 there = log.slice(first, last - first)
                 if self._parsing is not None:
-                    there = _beside(there, stored_rows, pending.generation)
+                    there = _not_stored_elsewhere(there, stored_rows, pending.generation)
                 there = source.take(there)
                 bare = isinstance(source, CountedSource)
                 rows.append(ObjectRecords(there, pending.generation, True, pending.key, bare))
@@ -294,7 +294,7 @@ class PartitionCheck:
         self.report.note(FindingKind.TWICE, np.unique(offsets), text=f"in {shown}")
 
 
-def _beside(
+def _not_stored_elsewhere(
     log: pa.RecordBatch, stored_rows: Sequence[ObjectRecords], generation: int
 ) -> pa.RecordBatch:
     """Return the rows of the log that no other object of the generation holds."""

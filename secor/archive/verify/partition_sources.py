@@ -21,7 +21,7 @@ OURS_ALONE = frozenset(
 
 
 def missing_metadata(archive: Archive, archived: ArchivedObject, what: Recorded) -> str | None:
-    """Tell that the metadata of one of our objects is gone; None for others.
+    """Return the fault that the metadata of one of our objects is gone; None for others.
 
     ``what`` is what the object records.  Java Secor's objects and those of Confluent's sink never
     had any; of formats that both write, those with the offsets of their messages are ours.
@@ -42,15 +42,15 @@ def _has_offsets(archive: Archive, archived: ArchivedObject, what: Recorded) -> 
     try:
         first = next(archive.read(archived), None)
     except CorruptFile:
-        return False  # whoever reads it whole reports what is wrong
+        return False  # its later reader reports what is wrong
     return first is not None and first.num_rows > 0 and not first.column("offset").null_count
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An object without offsets, or several, whose place in the log is not reached yet.
+    """An object without offsets, or several, not reached yet in the log.
 
-    No ``log_format``: nothing but their number tells of the messages.
+    No ``log_format``: only the number of the messages is known.
     """
 
     place: Place
@@ -58,7 +58,7 @@ class Pending:
 
     @property
     def range(self) -> OffsetRange:
-        """Where its messages are in the log."""
+        """The range of its messages in the log."""
         return self.place[0]
 
     @property

@@ -44,7 +44,7 @@ _REMARKS = (
 
 
 class FindingKind(StrEnum):
-    """What can be wrong; all count messages, except ``CORRUPT``: objects, ``LEDGER``: entries."""
+    """Kinds of findings; all count messages, except ``CORRUPT``: objects, ``LEDGER``: entries."""
 
     MISSING = "missing"
     TWICE = "twice"
@@ -88,9 +88,9 @@ class PartitionReport:
     """The result for one topic partition.
 
     ``compared`` counts messages found equal or different in log and objects,
-    ``values_only`` those of them whose object records nothing but payloads (or was not
-    written by Secor in Python), ``offsets_only`` those whose object has decoded fields and
-    the offset, ``counted`` those whose object has decoded fields only, so that no more than
+    ``values_only`` those of them if the object records nothing but payloads (or was not
+    written by Secor in Python), ``offsets_only`` those in objects with decoded fields and
+    the offset, ``counted`` those in objects with decoded fields only, so that no more than
     their number was compared; ``filtered`` messages that the parser leaves out on purpose,
     ``erased`` those that a list of erased keys names; ``quarantined`` messages in quarantine;
     ``below_log`` messages older than the log's start,
@@ -122,7 +122,7 @@ class PartitionReport:
 
     @property
     def by_offset(self) -> int:
-        """Messages of ``offsets_only`` whose offsets were compared, not only their number."""
+        """Messages of ``offsets_only`` compared by offset, not only by number."""
         return self.offsets_only - self.counted
 
     def note(
@@ -211,14 +211,14 @@ class Report:
 
     @property
     def partitions_are_empty(self) -> bool:
-        """Tell whether there are partitions, and all that their logs have is compared."""
+        """Return whether there are partitions, and all that their logs have is compared."""
         return bool(self.partitions) and not any(
             partition.behind or partition.withheld for partition in self.partitions
         )
 
     @property
     def nothing(self) -> str | None:
-        """Why nothing was compared; None where something was, or something is wrong."""
+        """The reason why nothing was compared; None where something was, or something is wrong."""
         seen = sum(
             owner.compared + owner.filtered + owner.erased + owner.quarantined
             for owner in self.partitions

@@ -26,12 +26,12 @@ Place = tuple[OffsetRange, Sequence[ArchivedObject]]
 
 
 Reach = Callable[[ArchivedObject], int]
-"""Where an object that does not tell ends, at most."""
+"""The last possible end of an object that does not record it."""
 
 
 def reach_of(objects: Iterable[ArchivedObject], end: int) -> Reach:
-    """Tell by all ``objects`` of a topic partition: each reaches to the next batch of its
-    generation, or to where another generation goes on; the last one to ``end``.
+    """Return the ends by all ``objects`` of a topic partition: each reaches to the next batch of
+    its generation, or to where another generation goes on; the last one to ``end``.
     """
     starts: dict[int, list[int]] = {}
     for archived in sorted(objects, key=lambda archived: archived.batch_start):
@@ -57,9 +57,9 @@ def written_as(archived: ArchivedObject, log_format: TextFormat) -> TextFormat:
 
 
 def places(objects: Iterable[ArchivedObject], reach: Reach, *, buckets: bool = True) -> list[Place]:
-    """Tell which objects without offsets of one topic partition hold which offsets.
+    """Return which objects without offsets of one topic partition hold which offsets.
 
-    Objects of one batch whose output partitions are ``buckets`` of offsets follow one
+    Objects of one batch with ``buckets`` of offsets as output partitions follow one
     another; others share the batch.  Without metadata an object ends where ``reach`` says.
     Those of a connector that are in several directories are compared together: each begins at
     its own first message, and their offsets lie between one another's.
@@ -191,7 +191,7 @@ class SharedSource:
     """Compares a batch that was spread over several objects with the log, as a whole.
 
     Which payload went where only the parser knows, so sums of hashes are compared: they
-    tell that the batch is complete, or that it is not.
+    show whether the batch is complete.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from secor.archive.beginning import Beginnings
 from secor.archive.erasures import LogErasures, Secret, read_erasures
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead
-from secor.archive.quarantine.listing import begun, marker_key, markers
+from secor.archive.quarantine.listing import marker_key, markers, read_marker
 from secor.archive.verify.inventory import Inventory
 from secor.archive.verify.log_port import Log
 from secor.archive.verify.offline_check import check_alone
@@ -21,13 +21,13 @@ from secor.core.ports import OffsetLedger
 from secor.core.text import how_many
 
 Progress = Callable[[TopicPartition, int], None]
-"""Told how many offsets of a topic partition were just passed."""
+"""Called with how many offsets of a topic partition were just passed."""
 
 Looked = Callable[[str, int], None]
-"""Told how many objects of a topic were just looked at."""
+"""Called with how many objects of a topic were just looked at."""
 
 LOOKED = 100
-"""Objects after which progress is told."""
+"""Objects after which progress is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Verifier:
         ``topic_id`` is the broker's, where known.
 
         The ledger is read before the listing and again after it: what was committed
-        before must be listed, what was not even begun afterwards must not be.  Where its entry
+        before must be listed, what was not even started afterwards must not be.  Where its entry
         cannot be read, everything is compared up to the end of what is stored.
         """
         wanted = set(partitions)
@@ -150,7 +150,7 @@ class Verifier:
         check.report.quarantined = sum(
             archived.info.records for archived in waiting if archived.info
         )
-        settled.tell(check.report)
+        settled.add_to(check.report)
         if before.committed is None and current:
             check.report.notes.append(
                 "the ledger has no entry: nothing counts as committed; see secor offsets recover"
@@ -165,7 +165,7 @@ class Verifier:
     def _inventory(
         self, start: int, committed: int, objects: Sequence[ArchivedObject]
     ) -> Inventory | None:
-        """Return an empty one, of the objects whose batches are committed."""
+        """Return an empty one, of the objects of committed batches."""
         if not self.inventories:
             return None
         committed_objects = [stored for stored in objects if stored.batch_start < committed]
@@ -181,14 +181,14 @@ class Verifier:
 
 
 def _beginning(beginnings: Beginnings, partition: int, objects: Sequence[ArchivedObject]) -> int:
-    """Return where the archive of a partition's present log begins, whose objects these are."""
+    """Return where the archive of a partition's present log begins, from its objects."""
     generations = {archived.name.generation for archived in objects}
     known = (beginnings.of(partition, generation) for generation in generations)
     return max(known, default=beginnings.greatest(partition))
 
 
 def _stored_end(objects: Iterable[ArchivedObject]) -> int | None:
-    """Return the offset behind all that objects hold, as far as they tell; None without any."""
+    """Return the offset behind all that objects hold, as far as they say; None without any."""
     return max(
         (
             archived.info.batch.end if archived.info else next_offset(archived.first_offset)
@@ -211,7 +211,7 @@ class _Settled:
     unfinished: int = 0
     damaged: list[tuple[ArchivedObject, str]] = field(default_factory=list)
 
-    def tell(self, report: PartitionReport) -> None:
+    def add_to(self, report: PartitionReport) -> None:
         """Put into the report what was met."""
         for archived, why in self.damaged:
             key, offset = marker_key(archived.name), archived.first_offset
@@ -227,15 +227,15 @@ class _Settled:
 def _settled(
     archive: Archive, topic_partition: TopicPartition, objects: Sequence[ArchivedObject]
 ) -> _Settled:
-    """Leave out what replays have put whose last step, which takes the messages out of
-    quarantine, is still to come.
+    """Leave out what unfinished replays have put: their last step, which takes the messages out
+    of quarantine, is still to come.
     """
     bad = [archived for archived in objects if archive.in_quarantine(archived)]
     marked = set(markers(archive, topic_partition, start=0, generation=0)) if bad else ()
     settled, put = _Settled(objects), set[str]()
     for archived in bad:
         try:
-            replay = begun(archive, archived) if marker_key(archived.name) in marked else None
+            replay = read_marker(archive, archived) if marker_key(archived.name) in marked else None
         except CorruptFile as error:
             settled.damaged.append((archived, str(error)))
             continue
@@ -284,5 +284,5 @@ def verify_archive_only(
                 inventory=inventory,
                 erasures=erasures,
             )
-        settled.tell(report)
+        settled.add_to(report)
         yield report

@@ -88,9 +88,9 @@ def _place(draft: Draft, properties: dict[str, str], kind: str | None) -> None:
 
 
 def _own_objects(draft: Draft, warehouse: str) -> None:
-    """Put the group's own objects beside its tables, where that is known."""
+    """Put the group's own objects next to its tables, where that is known."""
     place, source = urlsplit(warehouse), f"{PREFIX}warehouse"
-    note = "the group's own objects lie beside the tables; another bucket will do"
+    note = "the group's own objects are next to the tables; another bucket will do"
     container, _, host = place.netloc.partition("@")
     if place.scheme == "s3" and place.netloc:
         draft.set("store.s3.bucket", place.netloc, source, note=note)

@@ -34,7 +34,7 @@ def convert(draft: Draft) -> None:
 
 
 def changes_rows(draft: Draft) -> bool:
-    """Tell whether messages change rows, instead of only adding some."""
+    """Return whether messages change rows, instead of only adding some."""
     return draft.flag(UPSERTS) or bool(draft.value(OPERATION))
 
 
@@ -98,11 +98,11 @@ def _route(draft: Draft, lines: list[Line], tables: tuple[str, ...]) -> None:
 
 
 def _changes(draft: Draft, lines: list[Line], tables: tuple[str, ...]) -> None:
-    """Add how messages change rows, where the sink is told that they do."""
+    """Add how messages change rows, where the sink's settings say that they do."""
     keys = [f"iceberg.table.{table}.id-columns" for table in tables]
     keys.append("iceberg.tables.default-id-columns")
     if not changes_rows(draft):
-        draft.unneeded("rows are appended: nothing has to tell them apart", *keys)
+        draft.unneeded("rows are appended: nothing has to identify them", *keys)
         return
     lines.append(_line(draft, "mode", "upsert", UPSERTS, OPERATION))
     for name in keys:
@@ -119,7 +119,9 @@ def _merging(draft: Draft) -> None:
     """Rows that are changed are merged by Spark, in a process of its own."""
     if changes_rows(draft):
         draft.set("commit.coordinator", "alone", UPSERTS, OPERATION)
-        draft.todo("run secor tables run beside the daemons: it merges changed rows, with Spark")
+        draft.todo(
+            "run secor tables run, too, next to the daemons: it merges changed rows, with Spark"
+        )
     if field := draft.value(OPERATION):
         draft.todo(
             f"{field}: list in deletes all values that delete; to insert a key that is there"
@@ -162,8 +164,8 @@ def _branch(draft: Draft) -> None:
 def partition_terms(text: str) -> list[str]:
     """Return partition terms as we write them: the number before the column."""
     terms = re.split(r",(?![^()]*\))", text)
-    turned = (_WITH_COLUMN_FIRST.sub(r"\1(\3, \2)", term.strip()) for term in terms)
-    return [term for term in turned if term]
+    reordered = (_WITH_COLUMN_FIRST.sub(r"\1(\3, \2)", term.strip()) for term in terms)
+    return [term for term in reordered if term]
 
 
 def _line(draft: Draft, key: str, value: object, *names: str) -> Line:

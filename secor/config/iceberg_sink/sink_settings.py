@@ -1,6 +1,6 @@
-"""All settings of the Iceberg sink, and what stands for each here.
+"""All settings of the Iceberg sink, and what replaces each here.
 
-This is the table of ``docs/tables.md``, which a test compares, and what the importer goes by.
+This is the table of ``docs/tables.md``, which a test compares, and the importer's table.
 Source: the Apache Iceberg documentation, "Kafka Connect", version 1.12, and the settings that
 every sink connector of Kafka Connect has.
 """
@@ -38,7 +38,7 @@ SINK_SETTINGS = (
     ),
     SinkSetting(
         "iceberg.tables.default-id-columns",
-        "`key` of each `[[tables]]` whose rows are changed; of others nothing",
+        "`key` of each `[[tables]]` with changed rows; of others nothing",
     ),
     SinkSetting(
         "iceberg.table.<table>.id-columns",
@@ -85,7 +85,7 @@ SINK_SETTINGS = (
     SinkSetting("iceberg.control.commit.threads", "`commit.threads`"),
     SinkSetting(
         "iceberg.control.commit.max-consecutive-failures",
-        "none: the next cycle tries again, and the alert SecorTableCommitsFailing tells",
+        "none: the next cycle tries again, and the alert SecorTableCommitsFailing fires",
         NOT_NEEDED,
     ),
     SinkSetting(

@@ -10,7 +10,7 @@ from secor.config.translation.report import finish
 
 _ABOUT = (
     "# Made by secor config import of {source}, which was Java Secor's.",
-    "# Behind each value stand the properties that it came from; what is not here has the",
+    "# Behind each value are the properties that it came from; what is not here has the",
     "# default that docs/configuration.md explains.",
 )
 

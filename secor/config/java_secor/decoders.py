@@ -1,4 +1,4 @@
-"""Import of what Java Secor's decoders need beside their name: schemas, classes, expressions."""
+"""Import of what Java Secor's decoders need besides their name: schemas, classes, expressions."""
 
 from __future__ import annotations
 

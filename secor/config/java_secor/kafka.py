@@ -51,7 +51,7 @@ def convert(draft: Draft) -> None:
 
 
 def _uses_old_consumer(draft: Draft) -> bool:
-    """Tell whether Java Secor used the consumer of Kafka 0.8, which keeps to ZooKeeper."""
+    """Return whether Java Secor used the consumer of Kafka 0.8, which keeps to ZooKeeper."""
     iterator = draft.value(_ITERATOR)
     if iterator:
         return "Legacy" in iterator
@@ -89,7 +89,7 @@ def _topics(draft: Draft) -> None:
         draft.set("kafka.topics_exclude", _expression(excluded, old=old), without)
     if excluded and included:
         draft.todo(
-            f"look at kafka.topics_exclude: {without} beside {only} is refused by Java"
+            f"look at kafka.topics_exclude: {without} together with {only} is refused by Java"
             " Secor's old consumer and not looked at by its new one"
         )
 

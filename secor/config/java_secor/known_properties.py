@@ -49,7 +49,7 @@ UNNEEDED: Mapping[str, str] = MappingProxyType(
         "offsets are where they are here by default": "kafka.zookeeper.path",
         "10 s is the default here; a shorter session expires in a pause": """
             zookeeper.session.timeout.ms""",
-        "locks have the group in their path, beside the offsets": "secor.zookeeper.path",
+        "locks have the group in their path, next to the offsets": "secor.zookeeper.path",
         "one protocol agrees on every upload, with an intent in the ledger": """
             secor.upload.last.seen.offset secor.upload.secor.upload.last.seen.offset""",
         "there is one uploader": "secor.upload.class",
@@ -61,7 +61,7 @@ UNNEEDED: Mapping[str, str] = MappingProxyType(
         "nothing is transformed unless parser.transforms says so": """
             secor.message.transformer.class""",
         "local files are a cache, emptied at start": "secor.local.log.delete.age.hours",
-        "files tell how they are read": "secor.file.reader.Delimiter",
+        "files say how they are read": "secor.file.reader.Delimiter",
         "schemas are files: output.schema_file": "secor.orc.schema.provider",
         "row groups are counted in rows: output.row_group_rows": """
             parquet.block.size parquet.page.size""",
@@ -134,7 +134,7 @@ UNNEEDED: Mapping[str, str] = MappingProxyType(
             secor.upload.on.shutdown zookeeper.quorum""",
     }
 )
-"""Names by the reason; ``.*`` stands for a topic."""
+"""Names by the reason; ``.*`` is any topic."""
 
 
 def _table() -> Iterator[tuple[str, tuple[PropertyOutcome, str]]]:

@@ -166,7 +166,7 @@ _FAMILIES = (
 
 
 def is_backup(draft: Draft) -> bool:
-    """Tell whether messages go where their offset says, whole."""
+    """Return whether messages go where their offset says, whole."""
     plain = draft.value("secor.offsets.prefix") in ("", "offset=")
     return _class(draft) == "OffsetMessageParser" and plain and not writer_of(draft).decoder
 

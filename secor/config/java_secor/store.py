@@ -26,7 +26,7 @@ def convert(draft: Draft) -> None:
         _other_stores(draft, service, manager)
     _prefix(draft)
     if path := draft.value("secor.local.path").rstrip("/"):
-        note = "A folder of its own, beside what Java Secor left. Several processes may share it."
+        note = "A folder of its own, next to what Java Secor left. Several processes may share it."
         draft.set("local.directory", f"{path}/secor", "secor.local.path", note=note)
 
 

@@ -16,7 +16,7 @@ _FALSE = frozenset({"false", "off", "no", "f", "n"})
 
 
 class PropertyOutcome(StrEnum):
-    """What became of a property."""
+    """Outcomes of translating a property."""
 
     MAPPED = "mapped"
     UNNEEDED = "not needed"
@@ -100,7 +100,7 @@ class Draft:
             self.rule(re.escape(topic), key, value, name)
 
     def rule(self, match: str, key: str, value: object, *names: str) -> None:
-        """Set ``key`` for the topics whose names ``match``."""
+        """Set ``key`` for the topics with names that ``match``."""
         used = self.mark_mapped(names, f"{key} for topics {match}", value)
         self.rules.setdefault(match, []).append(Line(key, value, used))
 
@@ -147,7 +147,7 @@ _JAAS = re.compile(r"""(?P<key>\w+)\s*=\s*(?:"(?P<quoted>[^"]*)"|(?P<plain>[^\s;
 
 
 def copy_jaas(draft: Draft, name: str) -> None:
-    """Set who we are from Java's ``sasl.jaas.config``; the password is the environment's."""
+    """Set our identity from Java's ``sasl.jaas.config``; the password is the environment's."""
     text = draft.value(name)
     if not text:
         return

@@ -58,7 +58,7 @@ class Properties:
         return tuple(value for value in filled if value)
 
     def place(self, name: str) -> str:
-        """Return where the value that counts stands."""
+        """Return the place of the value that counts."""
         return self.occurrences[name][0].place
 
     def without_effect(self) -> Iterator[tuple[str, Occurrence]]:

@@ -106,7 +106,7 @@ def _lines(lines: list[Line], section: str) -> Iterator[str]:
 
 
 def needs_a_person(draft: Draft) -> bool:
-    """Tell whether something was left that only a person can settle."""
+    """Return whether something was left that only a person can settle."""
     left = (PropertyOutcome.UNSUPPORTED, PropertyOutcome.UNKNOWN)
     return any(outcome in left for outcome, _ in draft.outcomes.values())
 

@@ -40,11 +40,11 @@ class Expander(Protocol):
 
     @property
     def eof(self) -> bool:
-        """Whether the stream has ended."""
+        """True if the stream has ended."""
 
     @property
     def unused_data(self) -> bytes:
-        """What follows the end of the stream."""
+        """The bytes after the end of the stream."""
 
     def decompress(self, data: bytes, max_length: int, /) -> bytes:
         """Return at most ``max_length`` bytes."""
@@ -57,7 +57,7 @@ Content = bytes | bytearray | memoryview
 class Codec:
     """One compression.
 
-    ``identity`` names it with the implementation whose bytes it writes.  ``expand(data, limit)``
+    ``identity`` names it and the implementation that it writes like.  ``expand(data, limit)``
     raises ``ValueError`` for what is not of the codec, cut short, or more than ``limit`` bytes.
     """
 

@@ -24,7 +24,7 @@ _PAIR = 2
 
 @dataclass(frozen=True, slots=True)
 class HeaderPlaces:
-    """Where headers are: ``counts`` of each row, and of each row's first, second, ... header
+    """The places of headers: ``counts`` of each row, and of each row's first, second, ... header
     the bounds of name and value, and whether the value is nil.
     """
 
@@ -44,7 +44,7 @@ class HeaderPlaces:
         return self._flat(rows, 2), self._flat(rows, 3)
 
     def nils(self, rows: Bools) -> Bools:
-        """Tell which of these rows' headers have no value."""
+        """Return which of these rows' headers have no value."""
         return self._flat(rows, 4) != 0
 
     def _flat(self, rows: Bools, which: int) -> Longs:
@@ -70,7 +70,7 @@ def take_headers(cursor: Cursor, present: Bools) -> HeaderPlaces:
 
 
 def header_column(sizes: Longs, keys: pa.Array, values: pa.Array) -> pa.Array:
-    """Return the headers of all rows, of which each takes the next ``sizes`` ones."""
+    """Return the headers of all rows; each row takes the next ``sizes`` ones."""
     offsets = np.zeros(len(sizes) + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
     items = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS_TYPE.value_type))
@@ -79,7 +79,7 @@ def header_column(sizes: Longs, keys: pa.Array, values: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """What keys say: the columns but ``value``, and which values are null."""
+    """The content of keys: the columns but ``value``, and which values are null."""
 
     offset: pa.Array
     timestamp: pa.Array

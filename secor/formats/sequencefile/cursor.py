@@ -48,7 +48,7 @@ class Cursor:
         return first & 0x0F
 
     def field(self, number: int) -> Bools:
-        """Take a field's number where it is the next; tell where."""
+        """Take a field's number where it is the next; return where."""
         here = self._good & (self._at < self._ends) & (self._bytes[self._at] == number)
         self._at += here
         return here
@@ -76,7 +76,7 @@ class Cursor:
         return np.where(present & self._good, first & 0x0F, 0)
 
     def nil(self, present: Bools) -> Bools:
-        """Take ``nil`` where it is the next; tell where."""
+        """Take ``nil`` where it is the next; return where."""
         here = present & self._good & (self._bytes[self._at] == 0xC0)
         self._advance(here.astype(np.int64))
         return here
@@ -114,7 +114,7 @@ class Cursor:
         self._good &= true
 
     def finished(self) -> Bools:
-        """Tell which keys were read to their ends as expected."""
+        """Return which keys were read to their ends as expected."""
         done: Bools = self._good & (self._at == self._ends)
         return done
 

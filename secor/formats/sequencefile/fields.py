@@ -1,6 +1,6 @@
 """Serialising of MessagePack keys: rows of big-endian fields, built column by column.
 
-A field is a column of integers of which each row keeps the last ``kept`` bytes (none: the
+A field is a column of integers.  Each row keeps the last ``kept`` bytes of its own (none: the
 row does not have the field).  Where all rows keep as many, the field has a fixed width;
 where all fields have, the rows are one table and nothing is moved twice.
 """
@@ -37,7 +37,7 @@ _BINARY_LEAST = np.array([1 << 8, 1 << 16])
 
 @dataclass(frozen=True, slots=True)
 class IntegerField:
-    """``values`` in ``width`` bytes (1, 2, 4, 8), of which a row keeps the last ``kept``."""
+    """``values`` in ``width`` bytes (1, 2, 4, 8), each row keeps the last ``kept``."""
 
     values: Ints
     width: int
@@ -167,7 +167,7 @@ def without_nulls(column: pa.Array) -> pa.Array:
 
 
 def valid_rows(column: pa.Array) -> Mask:
-    """Tell which rows are not null."""
+    """Return which rows are not null."""
     if column.null_count == 0:
         return True
     if column.null_count == len(column):
@@ -185,7 +185,7 @@ def _classes(least: Longs, values: Longs) -> Longs:
     """Return how many of ``least`` each value reaches; cheap when all reach as many."""
     low, high = np.searchsorted(least, [values.min(), values.max()], "right")
     if low == high:
-        return np.full(1, low, np.int64)  # stands for all rows: it broadcasts
+        return np.full(1, low, np.int64)  # one value for all rows: it broadcasts
     return np.searchsorted(least, values, "right").astype(np.int64, copy=False)
 
 

@@ -164,7 +164,7 @@ _SLICE_ROWS = 32_768
 
 
 class Body(Protocol):
-    """What follows the header: records or blocks."""
+    """The part after the header: records or blocks."""
 
     def frame(self, records: pa.RecordBatch) -> None:
         """Add rows, at least one."""

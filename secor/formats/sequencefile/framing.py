@@ -1,6 +1,6 @@
 """Framing of SequenceFiles by a compiled extension, where it was built.
 
-It is a C file beside this one, compiled with that of ``secor.wire`` (see there).  ``records`` and
+It is a C file next to this one, compiled with that of ``secor.wire`` (see there).  ``records`` and
 ``blocks`` are None where numpy does its work; what was built from another version of the file
 is never used.
 """
@@ -51,8 +51,8 @@ def frame_records(
 ) -> Framed | None:
     """Return rows as records; None where numpy has to, or one is above ``largest`` bytes.
 
-    ``marker`` stands before a record when at least ``interval`` bytes came since the last one,
-    of which ``since`` were there before.
+    ``marker`` goes before a record when at least ``interval`` bytes came since the last one;
+    ``since`` of them were there before.
     """
     columns = None if extension is None else _columns(records)
     if extension is None or columns is None:
@@ -69,7 +69,7 @@ def frame_blocks(
 ) -> Blocks | None:
     """Return rows as the columns of blocks; None where numpy has to, as for records.
 
-    A block ends with the row whose key and value reach ``most`` bytes, of which ``size`` were
+    A block ends with the row whose key and value reach ``most`` bytes; ``size`` of them were
     there before.
     """
     columns = None if extension is None else _columns(records)

@@ -32,7 +32,7 @@ class NotEnough(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FileHeader:
-    """What a file says of itself; ``codec`` is a Java class name, None when not compressed."""
+    """The header of a file; ``codec`` is a Java class name, None when not compressed."""
 
     key_class: str
     value_class: str

@@ -96,7 +96,7 @@ def _packed_headers(headers: pa.StructArray, firsts: Mask, counts: Longs) -> pa.
 def _pack_same_names(headers: pa.StructArray, count: int) -> tuple[Ints, pa.Array] | None:
     """Return what ``pack_headers`` does, where all rows have the same ``count`` names.
 
-    Then all that stands between the values is alike but for their lengths.  None where names
+    Then all bytes between the values are alike but for their lengths.  None where names
     differ, or values are null or long.
     """
     values = headers.field("value")
@@ -138,7 +138,7 @@ def _pack_same_sizes(between: list[bytes], sizes: Longs, values: pa.Array) -> tu
 
 
 def _between_values(headers: pa.StructArray) -> list[bytes]:
-    """Return what stands before each value of one message, as if it had none."""
+    """Return the bytes before each value of one message, as if it had none."""
     names = headers.field("key")
     empty = pa.array([b""] * len(names), pa.binary())
     alike = pa.StructArray.from_arrays([names, empty], names=["key", "value"])
@@ -148,7 +148,7 @@ def _between_values(headers: pa.StructArray) -> list[bytes]:
 
 
 def _repeat(names: pa.Array, count: int) -> bool:
-    """Tell whether the names are the first ``count`` ones over and over."""
+    """Return whether the names are the first ``count`` ones over and over."""
     places, data = content(names)
     sizes = np.diff(places).reshape(-1, count)
     if (sizes != sizes[0]).any():
@@ -180,7 +180,7 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class SequenceFileLayout:
-    """How keys are made: its name in the configuration, its Java class, its function."""
+    """A layout of keys: its name in the configuration, its Java class, its function."""
 
     name: str
     java_class: str
@@ -247,7 +247,7 @@ def _tail(tombstone: Mask, appended: Mask) -> list[IntegerField]:
 
 
 def _ones(column: pa.Array) -> Mask:
-    """Tell which rows are 1; null counts as 0."""
+    """Return which rows are 1; null counts as 0."""
     mask = without_nulls(column).to_numpy() == 1
     return bool(mask[0]) if mask.all() or not mask.any() else mask
 

@@ -94,7 +94,7 @@ def _decode_block(
         bounds = writable_slices(values, _starts(value_ends), value_ends)
         return columns.with_values(slices(values, *bounds))
     except BadRow as error:
-        raise window.corrupt(position, f"a block whose record {error.row} has {error}") from error
+        raise window.corrupt(position, f"a block where record {error.row} has {error}") from error
     except ValueError as error:
         raise window.corrupt(position, f"a block that cannot be read: {error}") from error
 
@@ -143,7 +143,9 @@ _INT = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Where records begin; where the walk stopped, and whether that is the split's end."""
+    """The beginnings of records; the place where the walk stopped, and whether that is the split's
+    end.
+    """
 
     starts: list[int]
     stopped: int
@@ -152,7 +154,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where the keys and values of records are."""
+    """The places of the keys and values of records."""
 
     key_starts: Longs
     key_ends: Longs
@@ -264,7 +266,7 @@ _MOST_HEADER = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How a file is to be read, by its header; ``block`` files have a codec."""
+    """The kind of a file, by its header; ``block`` files have a codec."""
 
     keys: KeyReader
     codec: Codec | None
@@ -273,7 +275,7 @@ class _Kind:
 
 
 def read_file(file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-    """Yield all records of ``file``, which stands at its beginning."""
+    """Yield all records of ``file``, positioned at its beginning."""
     window = Window(file, name)
     kind = _take_header(window)
     yield from _read(window, kind, None)
@@ -294,7 +296,7 @@ def read_split(file: BinaryIO, start: int, end: int, name: str) -> Iterator[pa.R
 
 
 def header_of(file: BinaryIO, name: str) -> FileHeader:
-    """Return what a file of messages, which stands at its beginning, says of itself.
+    """Return the header of a file of messages, positioned at its beginning.
 
     Raises ``CorruptFile``.
     """

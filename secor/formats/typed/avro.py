@@ -167,7 +167,7 @@ class AvroFormat:
 
     @property
     def extension(self) -> str:
-        """The codec is inside, so the name does not tell it."""
+        """The codec is inside the file, so the extension does not name it."""
         return ".avro"
 
     @property
@@ -186,7 +186,7 @@ class AvroFormat:
         return TypedWriter(self._shape, lambda schema: _File(sink, self.codec, marker, schema))
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-        """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
+        """Yield rows as JSON messages, with their metadata columns.  Raises ``CorruptFile``."""
         rows: list[Any] = []
         try:
             for schema, block in blocks_of_file(file, LARGEST_BLOCK):

@@ -68,9 +68,9 @@ class JsonLinesFormat:
         return JsonLinesWriter(sink, self)
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-        """Yield rows as JSON messages, with what metadata columns tell.
+        """Yield rows as JSON messages, with the values of metadata columns.
 
-        A line does not tell which those are: members of their names are taken for them.
+        A line does not mark those: members with their names are taken for them.
         Raises ``CorruptFile``.
         """
         plain_file = Decompressing(file, self.codec, name)

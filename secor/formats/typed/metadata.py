@@ -30,7 +30,7 @@ COLUMNS: Mapping[str, tuple[str, pa.DataType]] = MappingProxyType(
 )
 """Metadata columns: the column of the given batches that each is made from, and its type.
 
-``topic`` and ``partition`` are no columns of messages: who wants them adds them.
+``topic`` and ``partition`` are no columns of messages: the caller adds them.
 """
 
 
@@ -66,7 +66,7 @@ def check_columns(names: Iterable[str]) -> tuple[str, ...]:
 def source_columns(names: Iterable[str]) -> list[str]:
     """Return the columns of messages that a file with these metadata columns is made from.
 
-    Offset and timestamp are among them in any case: the file's own metadata tell their span.
+    Offset and timestamp are among them in any case: the file's own metadata have their span.
     """
     wanted = {"offset", "timestamp", *(COLUMNS[name][0] for name in names)}
     return [name for name in SCHEMA.names if name in wanted]
@@ -83,7 +83,7 @@ def columns_of(records: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
     return columns
 
 
-def fields_beside(names: Sequence[str], own: Sequence[pa.Field]) -> list[pa.Field]:
+def fields_with_metadata(names: Sequence[str], own: Sequence[pa.Field]) -> list[pa.Field]:
     """Return the fields of a file: metadata columns, then a row's own.
 
     A field with the name of a metadata column, in capitals or not, is given underscores in
@@ -102,7 +102,7 @@ def fields_beside(names: Sequence[str], own: Sequence[pa.Field]) -> list[pa.Fiel
 
 
 def metadata_columns_of(schema: pa.Schema) -> tuple[str, ...]:
-    """Return the metadata columns at the beginning of a file's schema, told by name and type."""
+    """Return the metadata columns at the beginning of a file's schema, by name and type."""
     names: list[str] = []
     for field in schema:
         if field.name not in COLUMNS or field.name in names:
@@ -116,7 +116,7 @@ def metadata_columns_of(schema: pa.Schema) -> tuple[str, ...]:
 
 
 def as_messages(rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """Return messages whose values are the rows as JSON; what no column tells is null."""
+    """Return messages whose values are the rows as JSON; a part without a column is null."""
     own = [name for name in rows.schema.names if name not in names]
     struct = rows.select(own).to_struct_array()
     texts = [json_text(value) for value in plain(write_out(struct))]
@@ -147,5 +147,5 @@ def to_stored(array: pa.Array, leaf: Callable[[pa.Array], pa.Array]) -> pa.Array
 
 @lru_cache(maxsize=1024)
 def _is_changed(kind: pa.DataType, leaf: Callable[[pa.Array], pa.Array]) -> bool:
-    """Tell whether a column of this type has other leaves in the file."""
+    """Return whether a column of this type has other leaves in the file."""
     return any_leaf(kind, lambda inner: leaf(pa.nulls(0, inner)).type != inner)

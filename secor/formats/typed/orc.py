@@ -64,7 +64,7 @@ class OrcFormat:
 
     @property
     def extension(self) -> str:
-        """The codec is inside, so the name does not tell it."""
+        """The codec is inside the file, so the extension does not name it."""
         return ".orc"
 
     @property
@@ -82,7 +82,7 @@ class OrcFormat:
         return TypedWriter(self._shape, lambda schema: OrcFileWriter(sink, self))
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-        """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
+        """Yield rows as JSON messages, with their metadata columns.  Raises ``CorruptFile``."""
         try:
             stripes = orc.ORCFile(file)
             names = metadata.metadata_columns_of(stripes.schema)
@@ -108,7 +108,7 @@ def refused_times(rows: pa.StructArray) -> Mapping[int, str]:
 
 
 def _early_fractions(array: pa.Array) -> Truths:
-    """Tell which rows have a time that ORC's readers do not agree on, at any level."""
+    """Return which rows have a time that ORC's readers do not agree on, at any level."""
     kind = array.type
     if not any_leaf(kind, pa.types.is_timestamp):
         return np.zeros(len(array), dtype=bool)

@@ -32,7 +32,7 @@ VERSION = 1
 """Of the writer: grows when it writes other bytes for the same settings."""
 
 MARK = b"secor.typed"
-"""Key in the schema's metadata that tells these files from those of whole messages."""
+"""Key in the schema's metadata: files with it hold rows, not whole messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class TypedParquetFormat:
 
     @property
     def extension(self) -> str:
-        """The codec is inside, so the name does not tell it."""
+        """The codec is inside the file, so the extension does not name it."""
         return ".parquet"
 
     @property
@@ -69,7 +69,7 @@ class TypedParquetFormat:
         return TypedWriter(self._shape, lambda schema: ParquetFileWriter(sink, self, schema))
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
-        """Yield rows as JSON messages, with what metadata columns tell.  Raises ``CorruptFile``."""
+        """Yield rows as JSON messages, with their metadata columns.  Raises ``CorruptFile``."""
         return read(file, name)
 
 
@@ -145,7 +145,7 @@ def _rows(parquet: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
 
 
 class EitherParquet(ParquetFormat):
-    """Reads Parquet of whole messages and, as decoded rows, any other: its columns tell."""
+    """A reader of Parquet of whole messages, by its columns, and of any other as decoded rows."""
 
     __slots__ = ()
 

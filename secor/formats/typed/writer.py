@@ -33,7 +33,7 @@ class RowGroupFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a typed file is made of; ``leaf`` turns columns into what the format stores."""
+    """The shape of a typed file; ``leaf`` turns columns into what the format stores."""
 
     schema: RowSchema
     metadata_columns: tuple[str, ...]
@@ -70,7 +70,7 @@ class TypedWriter:
         names = [*self._shape.metadata_columns, ROW]
         row = fit_or_refuse(self._shape.schema, records.column(ROW), records.column("offset"))
         columns = [*metadata.columns_of(records, names[:-1]), row]
-        # The fields' metadata tell which text is JSON: a batch of bare names would lose it.
+        # The fields' metadata say which text is JSON: a batch of bare names would lose it.
         fields = [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)]
         for group in self._groups.add(
             pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
@@ -125,6 +125,6 @@ def flattened(group: pa.RecordBatch, leaf: Leaf) -> pa.RecordBatch:
     own = children(row)
     all_columns = [*group.columns[:-1], *(column for _, column in own)]
     columns = [metadata.to_stored(column, leaf) for column in all_columns]
-    fields = metadata.fields_beside(names, [field for field, _ in own])
+    fields = metadata.fields_with_metadata(names, [field for field, _ in own])
     named = [field.with_type(column.type) for field, column in zip(fields, columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(named))

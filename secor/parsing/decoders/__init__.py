@@ -107,7 +107,7 @@ UNTYPED_DECODERS = frozenset({"json", "messagepack"})
 
 
 def unknown(name: str, further: Collection[str] = ("none",)) -> str:
-    """Tell that there is no such decoder, and which there are."""
+    """Return the text for an unknown decoder, with the names of the known ones."""
     known = [*DECODERS, *further, *offered(installing.DECODERS)]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; do you mean {near[0]!r}?" if near else f": one of {', '.join(known)}"

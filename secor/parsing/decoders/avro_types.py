@@ -119,7 +119,7 @@ class SchemaPlanner:
         return _named(schema, record) or record
 
     def _is_map_entry(self, items: Any) -> bool:
-        """Tell whether an array is a map whose keys are no text, as Connect's converter writes."""
+        """Return whether an array is a map with keys that are no text, as Connect writes it."""
         if isinstance(items, str):
             items = self.named.get(items, (None, ""))[0]
         return isinstance(items, dict) and items.get("connect.internal.type") == "MapEntry"
@@ -283,7 +283,7 @@ def _wider_struct(struct: pa.DataType, other: pa.DataType) -> pa.DataType | None
 
 
 def _takes_nothing(kind: pa.DataType) -> bool:
-    """Tell whether values of a type may take no bytes."""
+    """Return whether values of a type may take no bytes."""
     if pa.types.is_struct(kind):
         return all(_takes_nothing(field.type) for field in kind)
     if pa.types.is_fixed_size_binary(kind):

@@ -128,7 +128,7 @@ class _FramedRows:
         self._readers = readers
 
     def groups(self) -> Sequence[tuple[pa.StructType, Rows]]:
-        """Return the rows whose schemas go together, with the type of all of them.
+        """Return the rows with compatible schemas, with the type of all of them.
 
         What has no schema is bad wherever it is.
         """

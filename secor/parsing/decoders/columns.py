@@ -126,7 +126,9 @@ def _has_null(value: Any) -> bool:
 
 
 def ways_of(path: str) -> list[tuple[str, ...]]:
-    """Where a dotted path may lead: to a field of that whole name, which comes first, or along."""
+    """Return where a dotted path may lead: to a field of that whole name, which comes first, or
+    along.
+    """
     steps = tuple(path.split("."))
     return [steps] if len(steps) == 1 else [(path,), steps]
 
@@ -208,8 +210,8 @@ def everything(
     """Infer nested columns from dictionaries; names in the order of their appearance.
 
     A field of several kinds is its JSON text with the metadata ``MIXED``; a field that
-    is always null has the null type.  ``node`` tells which objects have too many names in
-    the whole chunk, of which these may be a part.
+    is always null has the null type.  ``node`` has the objects with too many names in
+    the whole chunk; these may be a part of it.
     """
     names = _names(objects)
     columns, fields = [], []
@@ -308,7 +310,7 @@ def _misfit(item: Any, kind: pa.DataType) -> str | None:
 
 
 def depth_of(value: Any) -> int:
-    """How deep dictionaries and lists nest in a value."""
+    """Return how deep dictionaries and lists nest in a value."""
     levels = 0
     layer = [value]
     while layer := [item for item in layer if type(item) in (dict, list)]:

@@ -23,7 +23,7 @@ MOST_SCHEMAS = 1000
 """Schemas that are kept ready; a topic has a few, a hostile one could bring any number."""
 _HEAD = r'^\s*\{\s*"(schema|payload)"\s*:'
 _NAMES = (b'"sc', b'"pa')
-"""What stands behind the brace of most envelopes, as far as it is compared byte by byte."""
+"""The bytes behind the brace of most envelopes, as far as they are compared."""
 
 
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True):

@@ -153,7 +153,7 @@ def _instants(unit: str) -> Convert:
 
 
 def is_infinite(text: str) -> bool:
-    """Tell whether a text is what Debezium writes for an infinite time."""
+    """Return whether a text is what Debezium writes for an infinite time."""
     if text.lower() in ("infinity", "-infinity"):
         return True
     year = _LONG_YEAR.match(text)

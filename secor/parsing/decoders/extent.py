@@ -1,8 +1,8 @@
 """Limits of decoded messages: how many cells their columns take, and how to divide them.
 
-A name that stands in one message has a cell in each row of the chunk.  Where names are data
+A name in one message has a cell in each row of the chunk.  Where names are data
 (``{"<user>": 1}``), cells grow with the square of the messages.  So rows are put into groups
-whose cells are in proportion to their bytes.
+with cells in proportion to their bytes.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ TOO_SPARSE = "its lists have objects with too many different names to be columns
 
 
 def affordable(cells: int, size: int, free: int | None = None) -> bool:
-    """Tell whether so many cells are in proportion to ``size`` bytes of messages."""
+    """Return whether so many cells are in proportion to ``size`` bytes of messages."""
     return cells <= CELLS_PER_BYTE * size + (FREE_CELLS if free is None else free)
 
 
 class Node:
-    """What stands at one place of the messages seen so far: names below, items of lists."""
+    """The values at one place of the messages seen so far: names below, items of lists."""
 
     __slots__ = ("crowded", "fields", "item")
 
@@ -64,11 +64,11 @@ class _Items(Node):
 class CellCounter:
     """Counts the cells of messages as they are added.
 
-    ``crowded`` tells whether some nested object has more than ``MAX_FIELDS`` names.
+    ``crowded`` says whether some nested object has more than ``MAX_FIELDS`` names.
     """
 
     def __init__(self, known: Node | None = None) -> None:
-        """``known`` tells of crowded objects: nothing below them is a column."""
+        """``known`` has crowded objects: nothing below them is a column."""
         self.root = _Items()
         self.cells = 0
         self.crowded = False

@@ -84,11 +84,11 @@ class RegistryFraming(ABC):
 
     @property
     def has_rest(self) -> bool:
-        """Tell whether there is something in front of values though a header names the schema."""
+        """Return whether there is something in front of values though a header names the schema."""
         return False
 
     def parse_rest(self, schema: SchemaName, raw: bytes) -> Frame:
-        """Return the frame of a value whose schema a header names."""
+        """Return the frame of a value with its schema in a header."""
         return Frame(schema, 0)
 
 

@@ -2,7 +2,7 @@
 
 Three libraries read JSON, each what no other does as fast or as exactly.  Arrow's reader reads
 whole objects as columns, four times as fast as msgspec; msgspec reads a few fields of each object,
-twice as fast as Arrow's reader; Python's own alone sees a name that stands twice in an object.
+twice as fast as Arrow's reader; only Python's own sees a name twice in an object.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class JsonDecoder:
     Bad: null and empty payloads, other top levels than objects, NaN and Infinity, numbers
     beyond a double, invalid UTF-8, lone surrogates, nesting beyond ``MAX_DEPTH``, more values
     than ``max_elements``, and, when everything is asked for, a name twice in one object or
-    what ``extent.oversized`` tells.  With paths, fields that are not
+    what ``extent.oversized`` reports.  With paths, fields that are not
     asked for are checked for syntax only, and of a name that is there twice the last counts.
     Integers beyond int64 turn their column (of this chunk) into text, never into doubles; so do
     numbers with more digits than a double has.
@@ -152,7 +152,7 @@ def _may_have_nulls(names: Collection[str]) -> re.Pattern[bytes] | None:
     """Return what finds JSON that may have null members in fields of these names.
 
     An object without braces, brackets, escapes and nulls within it has none.  None where the
-    names are not all of ASCII, whose bytes alone tell small letters from capitals.
+    names are not all of ASCII: only its bytes distinguish small letters from capitals.
     """
     if not all(map(str.isascii, names)):
         return None
@@ -176,7 +176,7 @@ def _messages_of(payloads: Sequence[bytes]) -> pa.RecordBatch:
 def _rows_of_all(
     rows: pa.StructArray, more: Mapping[int, str], bad: dict[int, str], total: int
 ) -> Decoded:
-    """Return the rows of all messages, of which those in ``bad`` were left out."""
+    """Return the rows of all messages; those in ``bad`` were left out."""
     if not bad:
         return Decoded(rows, more)
     scattered = _scatter(rows, _rows_without(total, bad), total)

@@ -80,7 +80,7 @@ class _FieldReader:
         return [_column(objects, *route) for route in self._routes]
 
     def fields_of_any(self, raw: bytes) -> list[Any]:
-        """Read a message in which other kinds of values than objects may stand on a path."""
+        """Read a message that may have other values than objects on a path."""
         item = decode_quickly(raw)
         return [lookup(item, path) for path in self.paths]
 

@@ -13,7 +13,7 @@ from secor.parsing.decoders.columns import MAX_DEPTH, Undecodable, brief
 
 
 def decode_exactly(raw: bytes, parse_float: Callable[[str], Any] | None = None) -> Any:
-    """Decode strictly: a name may stand once in an object.  Raises ``Undecodable``.
+    """Decode strictly: a name may occur once in an object.  Raises ``Undecodable``.
 
     ``parse_float`` makes something else than a double of a number with fraction or exponent.
     """

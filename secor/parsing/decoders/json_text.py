@@ -32,7 +32,7 @@ SAMPLE_BYTES = 1 << 15
 """What is read to see which fields there are: at most so many messages and bytes."""
 
 MINUS_ZERO = r"-0\s*[,\]}]"
-"""As an integer it is 0: beside doubles Arrow's reader makes -0.0 of it."""
+"""As an integer it is 0: among doubles Arrow's reader makes -0.0 of it."""
 
 FRACTION = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
@@ -132,7 +132,7 @@ def opening_brackets(content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def depth(raw: bytes) -> int:
-    """How deep brackets nest, those in strings aside."""
+    """Return how deep brackets nest, those in strings aside."""
     bare = np.frombuffer(STRING.sub(b"", raw), dtype=np.uint8) & 0xDF
     steps = (bare == 0x5B).astype(np.int64) - (bare == 0x5D)
     return int(np.cumsum(steps).max(initial=0))
@@ -165,7 +165,7 @@ def join_lines(values: pa.Array) -> pa.Buffer:
 
 
 def read(values: pa.Array) -> pa.StructArray | None:
-    """Read checked messages as columns; None where only a look at each row can tell."""
+    """Read checked messages as columns; None where each row has to be read alone."""
     if not len(values):
         return pa.array([], pa.struct([]))
     try:
@@ -195,7 +195,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 def _table(values: pa.Array) -> pa.Table | None:
     """Read with strings left alone; None where the columns would take too much memory.
 
-    A sample tells which fields there are.  If it does not tell all, the names are counted
+    A sample shows which fields there are.  If it lacks some, the names are counted
     before a first reading of the whole: the reader's time grows with its cells.
     """
     text = join_lines(values)
@@ -283,7 +283,7 @@ def _as_text(kind: pa.DataType) -> pa.DataType:
 
 
 def _exact(column: pa.ChunkedArray) -> bool:
-    """Tell whether no double may stand for an integer that it cannot hold.
+    """Return whether no double may be an integer that it cannot hold.
 
     And whether no object has so many names that it is to be text.
     """
@@ -315,7 +315,7 @@ def _minus_zero(array: pa.Array) -> bool:
 
 
 def _has_long_numbers(values: pa.Array) -> bool:
-    """Tell whether some number has digits that its double does not keep."""
+    """Return whether some number has digits that its double does not keep."""
     candidates = values.filter(pc.match_substring_regex(values, MANY_DIGITS))
     return any(
         isinstance(number(text.decode()), LongNumber)

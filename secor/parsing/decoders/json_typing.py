@@ -108,7 +108,7 @@ def _fit_mixed(field: pa.Field, column: pa.Array, shape: Shape) -> Typed:
 
 
 def _is_of(value: Any, shape: Shape) -> bool:
-    """Tell whether a value is of the kind that a shape can take."""
+    """Return whether a value is of the kind that a shape can take."""
     if isinstance(shape, ObjectShape):
         return isinstance(value, dict)
     if isinstance(shape, ListShape):

@@ -1,4 +1,4 @@
-"""Fields of keys beside those of values.
+"""Fields of keys, added to those of values.
 
 A key becomes one field, ``key``; with a prefix, the fields of keys that are objects become fields
 of the message, each with the prefix in front of its name.
@@ -18,7 +18,7 @@ from secor.parsing.rows import Decoded, Decoder, Rows
 
 
 class KeyedDecoder:
-    """The fields of values with those of keys beside them."""
+    """A decoder of the fields of values and of keys, side by side."""
 
     def __init__(self, values: Decoder, keys: KeyReader) -> None:
         """Take what decodes values, and what reads keys."""
@@ -49,7 +49,7 @@ class KeyedDecoder:
                 columns = self._keys.fields(key_part.rows)
                 if of_keys is not None:
                     columns = _at_paths(columns, of_keys)
-                for inner, both in _beside(value_part, columns, key_part.bad):
+                for inner, both in _with_key_fields(value_part, columns, key_part.bad):
                     groups.append((shared[inner], both))
         return groups
 
@@ -83,10 +83,10 @@ def _taken(decoded: Decoded, places: Rows) -> Decoded:
     return Decoded(decoded.rows.take(pa.array(places)), bad)
 
 
-def _beside(
+def _with_key_fields(
     decoded: Decoded, columns: Sequence[Column], bad_keys: Mapping[int, str]
 ) -> list[tuple[Rows, Decoded]]:
-    """Return rows with the fields of keys beside their own, apart where one name has two types.
+    """Return rows with the fields of keys added, apart where one name has two types.
 
     Where both have a value under one name, they must be equal.
     """
@@ -147,7 +147,7 @@ def _first_of(column: pa.Array, other: pa.Array) -> pa.Array:
 
 
 def _alike(field: pa.Field, other: pa.Field) -> bool:
-    """Tell whether one column can have the values of both: JSON text is no plain text."""
+    """Return whether one column can have the values of both: JSON text is no plain text."""
     same = field.type.equals(other.type, check_metadata=True)
     return bool(same) and is_mixed(field) == is_mixed(other)
 

@@ -201,7 +201,7 @@ class KeyReader:
 
     @property
     def gives_fields(self) -> bool:
-        """Whether keys become fields; else they only tell which rows messages delete."""
+        """True if keys become fields; else they only say which rows messages delete."""
         return self.field is not None or self.prefix is not None
 
     def read(self, messages: pa.RecordBatch) -> list[tuple[Rows, Decoded]]:
@@ -260,7 +260,7 @@ class KeyReader:
         return columns
 
     def may_have(self, path: str) -> bool:
-        """Tell whether a path may lead into a key."""
+        """Return whether a path may lead into a key."""
         whole = self.field is not None and f"{path}.".startswith(f"{self.field}.")
         return whole or (self.prefix is not None and path.startswith(self.prefix))
 

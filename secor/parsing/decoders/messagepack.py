@@ -29,7 +29,7 @@ class MessagePackDecoder:
     Timestamps become integers, nanoseconds since the epoch; other extension types their
     bytes.  Bad: anything else than one whole map, a key twice, keys of other kinds,
     strings that are not UTF-8, nesting beyond ``MAX_DEPTH``; when everything is asked for, what
-    ``extent.oversized`` tells.
+    ``extent.oversized`` reports.
     Source: https://github.com/msgpack/msgpack/blob/master/spec.md
     """
 

@@ -25,7 +25,7 @@ from secor.parsing.user_classes import quiet, usable
 
 
 class ValueDecoder(Protocol):
-    """What a package offers: pure, no clock, no randomness, nothing remembered."""
+    """The interface of a package's decoder: pure, no clock, no randomness, nothing remembered."""
 
     def decode(self, value: bytes) -> Mapping[str, Any]:
         """Return the fields of a message's value, or raise ``ValueError`` for a bad one.
@@ -101,7 +101,7 @@ def _plain(value: Any, levels: int) -> Any:
         raise Undecodable(f"nested deeper than {MAX_DEPTH}")
     if isinstance(value, Mapping):
         if not all(isinstance(name, str) for name in value):
-            raise Undecodable("the plug-in gives a field whose name is no text")
+            raise Undecodable("the plug-in gives a field with a name that is no text")
         return {str(name): _plain(child, levels - 1) for name, child in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item, levels - 1) for item in value]

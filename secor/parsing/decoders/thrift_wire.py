@@ -74,7 +74,7 @@ class _Bytes:
         raw = self.take(size)
         try:
             return raw.decode()
-        except UnicodeDecodeError:  # the wire does not tell binary from string
+        except UnicodeDecodeError:  # binary and string are alike on the wire
             return raw
 
     def unknown(self, kind: int) -> Undecodable:

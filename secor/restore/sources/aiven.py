@@ -1,7 +1,7 @@
 """The archive of Aiven's S3 sink connector: JSON lines, JSON, Parquet.
 
 Names are ``<prefix><topic>-<partition>-<first offset>`` with any extension (the default of
-``file.name.template``).  Rows have the fields of ``format.output.fields``, of which ``offset``
+``file.name.template``).  Rows have the fields of ``format.output.fields``; ``offset``
 and ``value`` must be among them.  Source: the connector's README, "Data Format".
 """
 
@@ -34,7 +34,7 @@ class AivenLayout:
         return False
 
     def objects(self, stored: Iterable[StoredObject]) -> list[ForeignObject]:
-        """Return the objects whose names are as the default template makes them."""
+        """Return the objects with names as the default template makes them."""
         return objects_named(_NAME, stored)
 
     def read(

@@ -1,6 +1,6 @@
 """Archives as a source: backup groups, Java Secor's objects, raw objects of partition groups.
 
-Reading goes by archived offset, never by file and line: objects that overlap, were written
+Reading counts archived offsets, never files and lines: objects that overlap, were written
 again in other sizes or by another generation are read to the same records.
 """
 
@@ -53,7 +53,7 @@ class TopicListings:
         generations: Collection[int] | None,
         secret: Secret | None = None,
     ) -> list[ArchivedObject]:
-        """Return the objects of a topic partition, without what their metadata tells.
+        """Return the objects of a topic partition, without their metadata.
 
         Raises ``ConfigurationError`` where ``secret`` is not that of the topic's lists of erased
         keys.
@@ -85,7 +85,7 @@ class TopicListings:
 class ArchiveSource:
     """A ``RestoreSource`` over the archives of ``topics``, one each.
 
-    ``name`` stands in offset records.  ``lossy`` takes objects that lost keys, headers or
+    ``name`` is in offset records.  ``lossy`` takes objects that lost keys, headers or
     offsets.  ``holes`` reads on where offsets are missing.  ``generations`` leaves out others.
     What lists of erased keys name is left out; ``secret`` is what they were made with.
     """
@@ -102,7 +102,7 @@ class ArchiveSource:
     secret: Secret | None = None
 
     def exactly_once(self) -> bool:
-        """Return True: reading goes by archived offset."""
+        """Return True: reading counts archived offsets."""
         return True
 
     def defines_transactions(self) -> bool:
@@ -151,7 +151,7 @@ class ArchiveSource:
         """Give the messages from ``start`` on; 0 is where the archive begins.
 
         Raises ``ArchiveIncomplete``, also for what is missing between ``start`` and the first
-        object: whoever has read up to there has not read what was in between.
+        object: a reader that came to there has not read what was in between.
         """
         coverage = self._coverage(source)
         if coverage.faults:
@@ -261,7 +261,7 @@ class ArchiveSource:
             self._check_count(archived, archived.info, count)
 
     def _check_count(self, archived: ArchivedObject, info: ObjectInfo, count: int) -> None:
-        """Refuse an object whose rows are not as many as its metadata says."""
+        """Refuse an object with another number of rows than its metadata says."""
         expected = info.records - (info.left_out or 0)
         perhaps_left_out = archived.is_text and info.left_out is None and count < expected
         if count == expected or (perhaps_left_out and self.holes):
@@ -329,7 +329,7 @@ _NO_ROWS = pa.RecordBatch.from_pylist([], SCHEMA)
 
 
 def _left_out(units: Sequence[Unit]) -> tuple[int, tuple[str, ...]]:
-    """Return how many messages without a value objects have left out, and which do not tell."""
+    """Return how many messages without a value were left out, and the objects without a count."""
     described = [
         (stored, stored.info.left_out) for unit in units for stored in unit.objects if stored.info
     ]
@@ -338,7 +338,7 @@ def _left_out(units: Sequence[Unit]) -> tuple[int, tuple[str, ...]]:
 
 
 def _times(units: Sequence[Unit]) -> tuple[int | None, int | None]:
-    """Return the least and the greatest timestamp, in milliseconds, as metadata tells."""
+    """Return the least and the greatest timestamp, in milliseconds, from metadata."""
     infos = [stored.info for unit in units for stored in unit.objects if stored.info]
     least = (info.least_timestamp for info in infos if info.least_timestamp is not None)
     greatest = (info.greatest_timestamp for info in infos if info.greatest_timestamp is not None)

@@ -2,7 +2,7 @@
 
 Names are ``<prefix>/<topic>/<directories>/<topic>+<partition>+<first offset>.<extension>``;
 with ``store.kafka.keys`` and ``store.kafka.headers`` there are ``….keys.<extension>`` and
-``….headers.<extension>`` beside, a row for each message.  Formats: Avro, JSON, bytes.
+``….headers.<extension>`` next to it, a row for each message.  Formats: Avro, JSON, bytes.
 Source: the connector's documentation, "S3 object names" and "Store Kafka keys and headers".
 """
 
@@ -57,10 +57,12 @@ class ConfluentLayout:
             if "values" not in files:
                 raise ArchiveIncomplete(f"{stem}: the object with the messages' values is missing")
             value, name = files["values"]
-            beside = tuple((part, files[part][0].key) for part in sorted(files.keys() - {"values"}))
+            companions = tuple(
+                (part, files[part][0].key) for part in sorted(files.keys() - {"values"})
+            )
             partition, offset = int(name["partition"]), int(name["offset"])
             objects.append(
-                ForeignObject(value.key, value.size, name["topic"], partition, offset, beside)
+                ForeignObject(value.key, value.size, name["topic"], partition, offset, companions)
             )
         _check_companions(objects)
         return objects
@@ -68,17 +70,17 @@ class ConfluentLayout:
     def read(
         self, foreign_object: ForeignObject, open_: Callable[[str], BinaryIO]
     ) -> Iterator[ForeignMessage]:
-        """Give the messages, key and headers from the files beside."""
-        beside = dict(foreign_object.companions)
+        """Give the messages, key and headers from the files next to them."""
+        companions = dict(foreign_object.companions)
         with open_(foreign_object.key) as file:
             values = self._rows(foreign_object.key, file)
-            keys = self._whole(beside.get("keys"), open_)
-            headers = self._whole(beside.get("headers"), open_)
+            keys = self._whole(companions.get("keys"), open_)
+            headers = self._whole(companions.get("headers"), open_)
             columns = [values, *(column for column in (keys, headers) if column is not None)]
             for at, row in enumerate(zip_longest(*columns, fillvalue=_MISSING)):
                 if _MISSING in row:
                     raise ArchiveIncomplete(
-                        f"{foreign_object.key}: the files beside it have other rows"
+                        f"{foreign_object.key}: the files next to it have other rows"
                     )
                 rest = list(row[1:])
                 key = as_bytes(rest.pop(0)) if keys is not None else None
@@ -116,7 +118,7 @@ def _check_companions(objects: Iterable[ForeignObject]) -> None:
         if have != known:
             differing = ", ".join(sorted(have ^ known))
             raise ArchiveIncomplete(
-                f"one of {key} and {foreign_object.key} has no {differing} beside it"
+                f"one of {key} and {foreign_object.key} has no {differing} next to it"
             )
 
 

@@ -34,7 +34,7 @@ def vanished_findings(vanished: Mapping[SourcePartition, int], *, holes: bool) -
     """Return what is wrong with source partitions that no object is left of.
 
     ``vanished`` has their committed offsets; nobody knows how many messages were behind these.
-    ``holes`` tells whether the job may leave messages out.
+    ``holes`` says whether the job may leave messages out.
     """
     for source, next_offset in vanished.items():
         yield Finding(
@@ -93,7 +93,7 @@ class Unit:
 
     @property
     def records(self) -> int | None:
-        """Messages, as metadata tells; None where an object has none."""
+        """Messages, by metadata; None where an object has none."""
         counts = [archived.info.records for archived in self.objects if archived.info]
         return sum(counts) if len(counts) == len(self.objects) else None
 
@@ -182,7 +182,7 @@ def _faults(units: Iterable[Unit]) -> Iterable[str]:
 
 
 def _hidden(units: Iterable[Unit]) -> Iterator[str]:
-    """Tell of units that claim the offsets of others, and have fewer messages than those.
+    """Yield faults of units that claim the offsets of others, and have fewer messages than those.
 
     What was stored again, in other sizes, has at least as many.
     """
@@ -194,8 +194,8 @@ def _hidden(units: Iterable[Unit]) -> Iterator[str]:
             continue
         if wide is not None and inside > (wide.records or 0):
             yield (
-                f"{wide.objects[0].key}: its metadata tells of {OffsetRange(wide.start, wide.end)}"
-                f" and of {how_many(wide.records or 0, 'message')}, and other objects of these"
+                f"{wide.objects[0].key}: its metadata has {OffsetRange(wide.start, wide.end)}"
+                f" and {how_many(wide.records or 0, 'message')}, and other objects of these"
                 f" offsets have {inside:,}: it is forged or damaged; move it away"
             )
         wide, inside, reached = unit, 0, -1

@@ -58,7 +58,7 @@ class ForeignMessage:
 
 
 def objects_named(pattern: re.Pattern[str], stored: Iterable[StoredObject]) -> list[ForeignObject]:
-    """Return the objects whose whole key is as ``pattern``: topic, partition and offset."""
+    """Return the objects with keys that match ``pattern`` whole: topic, partition and offset."""
     return [
         ForeignObject(
             stored_object.key,
@@ -73,11 +73,11 @@ def objects_named(pattern: re.Pattern[str], stored: Iterable[StoredObject]) -> l
 
 
 class ForeignLayout(Protocol):
-    """How one tool names and writes objects."""
+    """The names and the format of one tool's objects."""
 
     @property
     def named_by_last(self) -> bool:
-        """Tell whether names have the offset of the last message, not of the first."""
+        """Return whether names have the offset of the last message, not of the first."""
 
     def objects(self, stored: Iterable[StoredObject]) -> list[ForeignObject]:
         """Return the objects with messages; leaves out what has another kind of name."""
@@ -160,7 +160,7 @@ class ForeignSource:
             yield Piece(records_of([]), max(start, next_offset(reached)), Boundary.COMMIT)
 
     def _is_below(self, foreign_object: ForeignObject, following: int | None, start: int) -> bool:
-        """Tell from names alone that nothing of an object is at ``start`` or above."""
+        """Return whether names alone show that nothing of an object is at ``start`` or above."""
         if self.layout.named_by_last:
             return foreign_object.named < start
         return following is not None and following <= start
@@ -261,5 +261,5 @@ def as_bytes(value: object) -> bytes | None:
 def _overlaps(foreign_object: ForeignObject, offset: int) -> ArchiveIncomplete:
     return ArchiveIncomplete(
         f"{foreign_object.key}: offset {offset} is in another object, too, or belongs between its"
-        " messages: only objects whose offsets do not overlap can be restored in order"
+        " messages: only objects with offsets that do not overlap can be restored in order"
     )

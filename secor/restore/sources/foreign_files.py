@@ -57,7 +57,7 @@ def rows_of(file: BinaryIO, *, array: bool = False) -> Iterator[Any]:
 
 
 def is_text(file: BinaryIO) -> bool:
-    """Tell whether a file is JSON: what was bytes is something else there."""
+    """Return whether a file is JSON: what was bytes is something else there."""
     start = file.read(4)
     file.seek(0)
     return start not in {_AVRO, _PARQUET}

@@ -36,7 +36,7 @@ class LensesLayout:
         return True
 
     def objects(self, stored: Iterable[StoredObject]) -> list[ForeignObject]:
-        """Return the objects whose names end with topic, partition and offset."""
+        """Return the objects with names that end with topic, partition and offset."""
         return objects_named(_NAME, stored)
 
     def read(

@@ -13,7 +13,7 @@ from secor.core.transactions import BrokerCode, Request
 
 
 class Action(Enum):
-    """How a writer goes on after an answer."""
+    """A writer's next action after an answer."""
 
     GO_ON = "go on"
     RETRY = "retry"
@@ -27,7 +27,7 @@ class Action(Enum):
     REBUILD = "rebuild"
     """This writer is finished: make a new one, initialise, read the offset."""
     FENCED = "fenced"
-    """As ``REBUILD``, but only for who still owns the source partition."""
+    """As ``REBUILD``, but only if we still own the source partition."""
     FAIL = "fail"
     """Sending again cannot help: a person must act."""
 

@@ -12,7 +12,7 @@ from secor.core.transactions import ProduceAnswer
 
 
 class State(Enum):
-    """What a writer may do next."""
+    """States of a writer: what it may do next."""
 
     UNINITIALISED = "uninitialised"
     READY = "ready"
@@ -24,7 +24,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What happens to a writer."""
+    """Events of a writer."""
 
     INITIALISED = "initialised"
     BEGUN = "begun"
@@ -87,7 +87,7 @@ class WriterLimits:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where one batch of a transaction stands on the target, record after record.
+    """The place of one batch of a transaction on the target, record after record.
 
     ``first`` and ``last`` are the source offsets of its first and last record.
     """
@@ -101,7 +101,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class SentBatch:
-    """A batch whose answer is not known yet; ``first`` and ``last`` as those of a placement."""
+    """A batch without a known answer yet; ``first`` and ``last`` as those of a placement."""
 
     topic_partition: TopicPartition
     batch: bytes

@@ -20,7 +20,7 @@ _CAP = 1.0
 
 
 class Answer(Protocol):
-    """What every answer has."""
+    """The common part of all answers."""
 
     @property
     def code(self) -> BrokerCode:
@@ -39,7 +39,7 @@ A = TypeVar("A", bound=Answer)
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request did not pass; ``RETRY`` as its action says that the time is over."""
+    """The refusal of a request; ``RETRY`` as its action says that the time is over."""
 
     action: Action
     code: BrokerCode
@@ -114,7 +114,7 @@ class Requester:
         raise RequestRefused(Refusal(Action.RETRY, code, request, where, first, reason))
 
     def _prepare(self, refusal: Refusal) -> None:
-        """Look up who to ask next, or raise what ends the request."""
+        """Look up the broker to ask next, or raise the error that ends the request."""
         if refusal.action is Action.FIND_LEADER and refusal.where is not None:
             self._requests.refresh(refusal.where.topic)
         elif refusal.action is Action.FIND_COORDINATOR:

@@ -49,7 +49,7 @@ from secor.wire.encoding import BatchProducer, encode_batch, sequence_after
 
 
 class TransactionalWriter:
-    """One transactional id, for one thread; ``state`` tells what it may do next.
+    """One transactional id, for one thread; ``state`` says what it may do next.
 
     Every error leaves it fenced or dead, but ``TransactionAborted``: after that it is ready.
     """
@@ -169,6 +169,8 @@ class TransactionalWriter:
 
         def attempt(wait: float) -> ProduceAnswer:
             nonlocal pending
+            # First the answer that is under way, then the same bytes again: by their sequence
+            # numbers the broker stores them once.
             answer, pending = pending, None
             return answer() if answer is not None else self._produce(sent, wait)()
 
@@ -184,6 +186,7 @@ class TransactionalWriter:
         self._move(event)
         # At the end of its time the coordinator must be asked once at least.
         self._deadline = max(self._deadline, self._clock.monotonic() + self._limits.request_timeout)
+        # The coordinator knows nothing of a transaction without a partition: it has nothing to end.
         if self._wrote or self._added:
             answer = self._perform(
                 Request.END_TXN,
@@ -195,11 +198,14 @@ class TransactionalWriter:
         self._move(Event.ENDED)
 
     def _adopt(self, identity: ProducerIdentity | None) -> None:
+        # Since KIP-890 each end of a transaction may give a new epoch, and sequences begin at 0
+        # with it.
         if identity is not None and identity != self._identity:
             self._identity = identity
             self._sequences.clear()
 
     def _add(self, topic_partition: TopicPartition) -> None:
+        # From transaction version 2 on (KIP-890) the first produce adds the partition by itself.
         if self._requests.version >= 2 or topic_partition in self._added:
             return
         self._perform(
@@ -244,11 +250,12 @@ class TransactionalWriter:
             raise
 
     def _ended(self, refusal: Refusal) -> SecorError:
-        """Return what the caller is told of a request that will not pass; change the state."""
+        """Return the error for a request that will not pass; change the state."""
         what = f"{self.transactional_id}: {refusal}"
         if refusal.action is Action.FENCED:
             self._move(Event.FENCED)
             return WriterFenced(f"{what}; another daemon has initialised this id since")
+        # An abort that is refused is not answered by another abort.
         if refusal.action is Action.ABORT and self.state is not State.ABORTING:
             return self._abort_for_broker(what)
         self._move(Event.FAILED)

@@ -30,7 +30,7 @@ def status_line(statuses: Sequence[Status]) -> str:
 
 
 LINES = 10
-"""Batches told one by one in each ``PERIOD``; the others are summed up."""
+"""Batches logged one by one in each ``PERIOD``; the others are summed up."""
 
 PERIOD = 10.0
 """Seconds between two sums."""
@@ -44,7 +44,7 @@ class _Sum:
 
 
 class CommitLog:
-    """Tells what is stored, at most ``LINES`` and a sum in ``PERIOD`` seconds.  Thread safe."""
+    """A log of stored batches, at most ``LINES`` and a sum in ``PERIOD`` seconds.  Thread safe."""
 
     def __init__(self, clock: Clock) -> None:
         """Say nothing yet."""
@@ -63,7 +63,7 @@ class CommitLog:
         size: int,
         seconds: float,
     ) -> None:
-        """Tell of a batch of ``size`` bytes that is ``seconds`` old, or count it for the sum."""
+        """Log a batch of ``size`` bytes that is ``seconds`` old, or count it for the sum."""
         self.look()
         with self._lock:
             self._lines += 1
@@ -85,7 +85,7 @@ class CommitLog:
             )
 
     def look(self) -> None:
-        """Tell the sum, if it is time and there is one."""
+        """Log the sum, if it is time and there is one."""
         with self._lock:
             now = self._clock.monotonic()
             if now - self._began < PERIOD:

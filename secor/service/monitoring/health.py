@@ -1,6 +1,6 @@
 """Liveness and readiness of the process, and the HTTP server that answers for both and more.
 
-``/healthz`` is 503 when the loop stands still: restart the process.  ``/readyz`` is 503,
+``/healthz`` is 503 when the loop hangs: restart the process.  ``/readyz`` is 503,
 with the reasons, while no messages can be persisted: somebody waits for something.  Its further
 lines, also behind "ready", say what holds messages back elsewhere.
 """
@@ -34,7 +34,7 @@ class Access:
     password: str = field(repr=False)
 
     def admits(self, authorization: str | None) -> bool:
-        """Tell whether the header carries both; takes as long for a near miss as for another."""
+        """Return whether the header carries both; takes as long for a near miss as for another."""
         scheme, _, given = (authorization or "").partition(" ")
         if scheme.lower() != "basic":
             return False
@@ -69,7 +69,7 @@ OPEN = frozenset({"/healthz", "/readyz"})
 
 @dataclass(frozen=True, slots=True)
 class HealthResponse:
-    """What a path says: a status and a body."""
+    """The answer to a request for a path: a status and a body."""
 
     status: HTTPStatus
     body: bytes
@@ -78,10 +78,10 @@ class HealthResponse:
 
 
 class Health:
-    """Knows when the loop last turned, and what the process waits for."""
+    """The health of a process: when its loop last went round, and what it waits for."""
 
     def __init__(self, clock: Clock, *, limit: float) -> None:
-        """``limit`` is in seconds: a loop that has not turned for so long is stuck."""
+        """``limit`` is in seconds: a loop that has not gone round for so long is stuck."""
         self._clock = clock
         self._limit = limit
         self._beaten = clock.monotonic()
@@ -89,11 +89,11 @@ class Health:
         self._remarks: tuple[str, ...] = ()
 
     def beat(self) -> None:
-        """Tell that the loop has turned."""
+        """Note that the loop has gone round."""
         self._beaten = self._clock.monotonic()
 
     def waiting(self, reasons: Sequence[str], remarks: Sequence[str] = ()) -> None:
-        """Tell what stands in the way of persisting messages; nothing means ready.
+        """Note what prevents the process from persisting messages; nothing means ready.
 
         ``remarks`` are for people, and change nothing.  Neither has names: see ``OPEN``.
         """
@@ -103,7 +103,7 @@ class Health:
         """Answer ``/healthz``."""
         age = self._clock.monotonic() - self._beaten
         if age > self._limit:
-            return _unavailable([f"the loop has stood still for {age:.0f} s"])
+            return _unavailable([f"the loop has been stuck for {age:.0f} s"])
         return HealthResponse(HTTPStatus.OK, b"alive\n")
 
     def ready(self) -> HealthResponse:
@@ -119,7 +119,7 @@ class Health:
 def reasons_to_wait(*, assigned: int, stopped: int, ledger_up: bool) -> list[str]:
     """Return why no messages can be persisted, in words.
 
-    One stopped partition is no reason: the others go on, and an alert tells of it.
+    One stopped partition is no reason: the others go on, and an alert reports it.
     """
     reasons = []
     if not assigned:

@@ -65,7 +65,7 @@ def withheld_seconds(status: Status, now: float) -> float:
 
     ``now`` is in seconds since 1970.
     """
-    return 0.0 if status.withheld is None else max(0.0, now - status.withheld.begun)
+    return 0.0 if status.withheld is None else max(0.0, now - status.withheld.began)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class _Waiting:
 
 
 class OpenTransactions:
-    """What waits behind open transactions for long: a remark for probes, a line in the log."""
+    """Messages that wait long behind open transactions: a remark for probes, a log line."""
 
     def __init__(self, clock: Clock) -> None:
         """Begin with none."""

@@ -1,9 +1,9 @@
 """The result of a command under a timer, for node_exporter's textfile collector.
 
 A process that ends cannot be scraped.  The file is written when a run has succeeded, and
-only then, so its age tells of failures and of runs that did not take place alike; a drill, which
-is rare, also tells that it failed.  The first
-run of all leaves when it was begun, so that this may be told also if none ever succeeds.
+only then, so its age shows failures and missing runs alike; a drill, which is rare, also writes
+that it failed.  The first run of all writes when it started, so that a job that never succeeds is
+seen, too.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class LastRun:
             return
         if path.suffix != ".prom":
             raise ConfigurationError(
-                f"--metrics-file {path}: node_exporter reads files whose names end in .prom"
+                f"--metrics-file {path}: node_exporter only reads files named *.prom"
             )
         if not os.access(path.parent, os.W_OK | os.X_OK):
             raise ConfigurationError(
@@ -158,7 +158,7 @@ class LastRun:
             )
 
     def finalizing(self, group: str) -> None:
-        """Write that ``secor finalize`` was begun, if no run has left anything yet."""
+        """Write that ``secor finalize`` has started, if no run has left anything yet."""
         if self._path is not None and not self._path.exists():
             self._write([(FINALIZE[-1], {"group": group}, self._clock.now())])
 
@@ -171,7 +171,7 @@ class LastRun:
         self._write(rows)
 
     def expiring(self, group: str) -> None:
-        """Write that ``secor archive expire`` was begun, if no run has left anything yet."""
+        """Write that ``secor archive expire`` has started, if no run has left anything yet."""
         if self._path is not None and not self._path.exists():
             self._write([(EXPIRE[-1], {"group": group}, self._clock.now())])
 
@@ -197,7 +197,7 @@ class LastRun:
         )
 
     def compacting(self, group: str) -> None:
-        """Write that ``secor archive compact`` was begun, if no run has left anything yet."""
+        """Write that ``secor archive compact`` has started, if no run has left anything yet."""
         if self._path is not None and not self._path.exists():
             self._write([(COMPACT[-1], {"group": group}, self._clock.now())])
 
@@ -216,7 +216,7 @@ class LastRun:
         )
 
     def drilling(self, job: str) -> None:
-        """Write that ``secor drill`` was begun, if no run has left anything yet."""
+        """Write that ``secor drill`` has started, if no run has left anything yet."""
         if self._path is not None and not self._path.exists():
             self._write([(DRILL[-1], {"group": job}, self._clock.now())])
 
@@ -253,5 +253,5 @@ class LastRun:
             self._path.chmod(0o644)  # another user reads it, whatever our mask is
         except OSError as error:
             raise ConfigurationError(
-                f"--metrics-file {self._path}: {error.strerror}; what it tells of is done"
+                f"--metrics-file {self._path}: {error.strerror}; the work itself is done"
             ) from error

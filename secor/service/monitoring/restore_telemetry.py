@@ -14,7 +14,7 @@ from secor.core.errors import SecorError, StopPartition
 from secor.core.ports import Clock
 from secor.core.retry import RepeatedErrors
 from secor.core.text import how_many
-from secor.restore.control import Wish
+from secor.restore.control import RequestedState
 from secor.restore.model import SourcePartition
 from secor.restore.schedule import After, AssignedSource, Phase
 from secor.service.monitoring.health import Health
@@ -31,7 +31,7 @@ class RestoreTelemetry:
     """A ``TaskObserver`` and an ``EngineObserver``; for any number of threads.
 
     ``ends`` are where the archived offsets of each source partition end, as the plan found them;
-    ``known_end`` tells how far they are known to go by now, without asking: archives grow.
+    ``known_end`` returns how far they are known to reach now, without asking: archives grow.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class RestoreTelemetry:
         self.ends: Mapping[SourcePartition, int] = {}
         self.known_end: Callable[[SourcePartition], int] = lambda _source: 0
         self.next_offsets: dict[SourcePartition, int] = {}
-        self.wish = Wish.RUNNING
+        self.requested = RequestedState.RUNNING
         self._metrics = metrics
         self._health = health
         self._clock = clock
@@ -112,35 +112,35 @@ class RestoreTelemetry:
         if meaning is not After.OPEN_AGAIN:
             self._metrics.fail(source.topic, source.partition, reason)
         begins = self._repeated.failed(source, reason)
-        tell = self._log.warning if begins else self._log.debug
+        log = self._log.warning if begins else self._log.debug
         if meaning is After.FAIL:
-            tell = self._log.error
-        tell("failed", source=str(source), then=meaning.value, error=str(error))
+            log = self._log.error
+        log("failed", source=str(source), then=meaning.value, error=str(error))
 
     # ------------------------------------------------------- the main thread
 
     def not_copied(self, topic: str, error: SecorError) -> None:
         """Take an error of the topic of copies."""
-        tell = self._log.warning if self._repeated.failed(topic) else self._log.debug
-        tell("offsets not copied", topic=topic, error=str(error))
+        log = self._log.warning if self._repeated.failed(topic) else self._log.debug
+        log("offsets not copied", topic=topic, error=str(error))
 
     def copied(self, topic: str) -> None:
         """Take offsets that are in the topic of copies."""
-        self._tell_ended(topic, event="offsets not copied", topic=topic)
+        self._log_ended(topic, event="offsets not copied", topic=topic)
 
     def not_listed(self, error: SecorError) -> None:
         """Take an error of the listing of a growing archive."""
-        tell = self._log.warning if self._repeated.failed(_LISTING) else self._log.debug
-        tell("archive not listed", then="try later", error=str(error))
+        log = self._log.warning if self._repeated.failed(_LISTING) else self._log.debug
+        log("archive not listed", then="try later", error=str(error))
 
     def listed(self) -> None:
         """Take a listing of a growing archive."""
-        self._tell_ended(_LISTING, event="archive not listed")
+        self._log_ended(_LISTING, event="archive not listed")
 
-    def wished(self, wish: Wish) -> None:
+    def requested_state_changed(self, requested: RequestedState) -> None:
         """Take what the job's record says."""
-        self.wish = wish
-        self._log.info("job", state=wish.value)
+        self.requested = requested
+        self._log.info("job", state=requested.value)
 
     def assigned(self, sources: int) -> None:
         """Take how much this daemon holds."""
@@ -151,9 +151,13 @@ class RestoreTelemetry:
         metrics = self._metrics
         metrics.reported_at.set(self._clock.now())
         self._health.beat()
-        self._health.waiting([] if self.wish is Wish.RUNNING else [f"the job is {self.wish.value}"])
-        for wish in Wish:
-            metrics.state.labels(wish.value).set(wish is self.wish)
+        self._health.waiting(
+            []
+            if self.requested is RequestedState.RUNNING
+            else [f"the job is {self.requested.value}"]
+        )
+        for requested in RequestedState:
+            metrics.state.labels(requested.value).set(requested is self.requested)
         phases = Counter(source.phase for source in assigned_sources)
         for phase in Phase:
             metrics.source_partitions.labels(phase.value).set(phases[phase])
@@ -161,7 +165,7 @@ class RestoreTelemetry:
             place = (assigned.source.topic, str(assigned.source.partition))
             metrics.left.labels(*place).set(self.left(assigned))
             if assigned.error is None:  # it was opened again, and did something
-                self._tell_ended(assigned.source, source=str(assigned.source))
+                self._log_ended(assigned.source, source=str(assigned.source))
             if assigned.phase is not Phase.WORKING:
                 # One that its source has not ended yet ends without a word.
                 self._forget_open(assigned.source)
@@ -207,7 +211,7 @@ class RestoreTelemetry:
         return RestoreStatus(
             job=job,
             version=__version__,
-            state=self.wish.value,
+            state=self.requested.value,
             exactly_once="required" if self.transactional else "disabled",
             alive=self._health.alive().status is HTTPStatus.OK,
             seconds=round(self._clock.monotonic() - self._began, 3),
@@ -231,7 +235,7 @@ class RestoreTelemetry:
             again_in=None if error is None or failed else round(max(0.0, wait), 3),
         )
 
-    def _tell_ended(self, key: Hashable, event: str = "failed", **fields: str) -> None:
+    def _log_ended(self, key: Hashable, event: str = "failed", **fields: str) -> None:
         ended = self._repeated.ended(key)
         if ended is not None:
             self._log.info(

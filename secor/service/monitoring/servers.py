@@ -101,7 +101,7 @@ class Servers:
 
 
 class WatchedStore:
-    """An ``ObjectStore`` that tells a ``MonitoredServer`` how it answers."""
+    """An ``ObjectStore`` that reports to a ``MonitoredServer`` how it answers."""
 
     def __init__(self, store: ObjectStore, server: MonitoredServer) -> None:
         self._store = store
@@ -138,7 +138,7 @@ class WatchedStore:
 class WatchedLedger:
     """An ``OffsetLedger`` that reports its answers to a ``MonitoredServer``; uploads begin here.
 
-    ``session`` says that ``healthy`` tells of a session that is kept up, not of what was asked
+    ``session`` says that ``healthy`` means a session that is kept up, not what was asked
     last: then it is an answer of now.
     """
 
@@ -159,7 +159,7 @@ class WatchedLedger:
             return self._ledger.lease(topic_partition, timeout)
 
     def healthy(self) -> bool:
-        """Tell whether the ledger answers, as far as is known here, without asking."""
+        """Return whether the ledger answers, as far as is known here, without asking."""
         healthy = self._ledger.healthy()
         if not healthy:
             self._server.failed()

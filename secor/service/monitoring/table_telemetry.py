@@ -24,7 +24,7 @@ class TableTelemetry:
         self._metrics = metrics.tables
         self._clock = clock
         self._log = structlog.get_logger("secor.tables")
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._failed = False
 
     def leading(self, leads: bool, epoch: int) -> None:
@@ -33,7 +33,7 @@ class TableTelemetry:
         self._metrics.leading.set(leads)
         self._metrics.epoch.set(epoch if leads else 0)
         if not leads:
-            self._metrics.stand_down()
+            self._metrics.step_down()
         self._log.info("coordinating" if leads else "not_coordinating", epoch=epoch)
 
     def cycle_ended(self, seconds: float, missing: int) -> None:
@@ -115,7 +115,7 @@ class TableTelemetry:
             metrics.stop(table, result.error.reason)
         elif result.error is None:
             metrics.run(table)
-        self._tell(result)
+        self._log_event(result)
 
     def staged(self, backlog: Backlog) -> None:
         """So much is staged; see ``TableObserver``."""
@@ -130,18 +130,18 @@ class TableTelemetry:
     def event(self, direction: str, kind: str) -> None:
         """An event was sent or received."""
         self._metrics.events.labels(direction, kind).inc()
-        # By the name that Hudi's own design has for the step, too: who knows it finds his way.
+        # Also by the step's name in Hudi's own design, for readers who know that.
         self._log.debug("event", direction=direction, kind=kind, hudi=HUDI_STEPS.get(kind))
 
-    def _tell(self, result: TableResult) -> None:
+    def _log_event(self, result: TableResult) -> None:
         """Log what is wrong when it begins or changes, and its end."""
         wrong = [*([str(result.error)] if result.error is not None else [])]
         wrong += [f"{key}: {why}" for key, why in sorted(result.stopped.items())]
         wrong += describe(result.table, result.refused)
-        now, before = "; ".join(wrong), self._told.get(result.table, "")
+        now, before = "; ".join(wrong), self._reported.get(result.table, "")
         if now == before:
             return
-        self._told[result.table] = now
+        self._reported[result.table] = now
         if now:
             stopped = result.result is Result.STOPPED
             event = "table_stopped" if stopped else "table_partition_stopped"

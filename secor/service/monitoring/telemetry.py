@@ -1,4 +1,4 @@
-"""Turns what the core tells into metrics, log lines and readiness."""
+"""The core's observer: it makes metrics, log lines and readiness."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from secor.service.monitoring.lag import OpenTransactions
 from secor.service.monitoring.partition_gauges import PartitionGauges
 from secor.service.monitoring.troubles import EndedTrouble, Troubles
 
-MOST_TOLD = 20
+MOST_LISTED = 20
 """Fields that a log line names."""
 
 MOST_LOGGED = 1000
@@ -38,7 +38,7 @@ DECLARE = "declare the schema (output.schema_file) if that is wrong, then 'secor
 
 
 def _first(texts: Sequence[str]) -> list[str]:
-    return [*texts[:MOST_TOLD], *(["..."] if len(texts) > MOST_TOLD else [])]
+    return [*texts[:MOST_LISTED], *(["..."] if len(texts) > MOST_LISTED else [])]
 
 
 class Witness(Protocol):
@@ -103,13 +103,15 @@ class Telemetry:
         self._metrics.of(self._metrics.undeclared, topic_partition).inc(values)
         if self._is_news(f"undeclared {topic_partition.topic} {field}"):
             remedy = "add the column to the table if the values are wanted"
-            self._tell("warning", "undeclared_values", topic_partition, field=field, remedy=remedy)
+            self._log_event(
+                "warning", "undeclared_values", topic_partition, field=field, remedy=remedy
+            )
 
     def from_future(self, topic_partition: TopicPartition, messages: int, timestamp: int) -> None:
-        """Count messages whose time is yet to come; log the first of each topic."""
+        """Count messages with times in the future; log the first of each topic."""
         self._metrics.of(self._metrics.from_future, topic_partition).inc(messages)
         if self._is_news(f"from the future {topic_partition.topic}"):
-            self._tell(
+            self._log_event(
                 "warning",
                 "timestamp_from_future",
                 topic_partition,
@@ -140,7 +142,9 @@ class Telemetry:
             if self._witness is not None:
                 self._witness.committed(topic_partition, seconds)
         self._touch(topic_partition)
-        self._tell("debug", "uploaded", topic_partition, outcome=outcome, age=round(seconds, 3))
+        self._log_event(
+            "debug", "uploaded", topic_partition, outcome=outcome, age=round(seconds, 3)
+        )
 
     def committed(
         self,
@@ -151,13 +155,13 @@ class Telemetry:
         losses: Mapping[str, int],
         seconds: float,
     ) -> None:
-        """Tell what is stored, count what it lost, and that errors are over."""
+        """Log what is stored, count what it lost, and close the errors that are over."""
         for kind, messages in losses.items():
             if messages:
                 self._metrics.of(self._metrics.losses, topic_partition, kind).inc(messages)
         self._touch(topic_partition)
         self._commits.committed(topic_partition, batch, objects, size, seconds)
-        self._tell_ended(self._troubles.committed(topic_partition))
+        self._log_ended(self._troubles.committed(topic_partition))
 
     def ready(self, topic_partition: TopicPartition, seconds: float) -> None:
         """Count the delay; a producer's clock may be ahead."""
@@ -167,43 +171,43 @@ class Telemetry:
         """Count another try."""
         self._failed(topic_partition, error)
         self._metrics.retries.labels(snake(type(error))).inc()
-        self._tell_failure("retried", topic_partition, error)
+        self._log_failure("retried", topic_partition, error)
 
     def adopted(self, topic_partition: TopicPartition, objects: int) -> None:
         """Count what recovery found."""
         self._metrics.of(self._metrics.adopted_objects, topic_partition).inc(objects)
         self._touch(topic_partition)
-        self._tell("info", "adopted", topic_partition, objects=objects)
+        self._log_event("info", "adopted", topic_partition, objects=objects)
 
     def superseded(self, topic_partition: TopicPartition) -> None:
         """Count an intent of another configuration."""
         self._metrics.of(self._metrics.superseded, topic_partition).inc()
         self._touch(topic_partition)
-        self._tell("info", "superseded", topic_partition)
+        self._log_event("info", "superseded", topic_partition)
 
     def waits(self, topic_partition: TopicPartition, seconds: float) -> None:
-        """Tell why a batch is not stored yet."""
-        self._tell("info", "superseded_waits", topic_partition, seconds=round(seconds, 1))
+        """Log why a batch is not stored yet."""
+        self._log_event("info", "superseded_waits", topic_partition, seconds=round(seconds, 1))
 
     def lost(self, topic_partition: TopicPartition, start: int, end: int) -> None:
         """Count what retention took."""
         self._metrics.of(self._metrics.messages_lost, topic_partition).inc(end - start)
         self._touch(topic_partition)
-        self._tell("error", "messages_lost", topic_partition, start=start, end=end)
+        self._log_event("error", "messages_lost", topic_partition, start=start, end=end)
 
     def died(self, topic_partition: TopicPartition, suspected: OffsetRange) -> None:
-        """Tell over what an earlier process of this machine died."""
+        """Log the messages that an earlier process of this machine died over."""
         span = {"start": suspected.start, "end": suspected.end}
-        self._tell("warning", "died_parsing", topic_partition, **span)
+        self._log_event("warning", "died_parsing", topic_partition, **span)
 
     def left_out(self, topic_partition: TopicPartition, offset: int, reason: str) -> None:
-        """Tell which message is in quarantine unparsed."""
-        self._tell("error", "message_left_out", topic_partition, offset=offset, reason=reason)
+        """Log the message that is in quarantine unparsed."""
+        self._log_event("error", "message_left_out", topic_partition, offset=offset, reason=reason)
 
     def schema_grew(
         self, topic: str, version: int, fields: Sequence[str], outvoted: Sequence[str]
     ) -> None:
-        """Tell which fields a topic has now, and what of their values is in quarantine."""
+        """Log the fields that a topic has now, and which of their values are in quarantine."""
         grown = {"topic": topic, "version": version, "fields": _first(fields)}
         if outvoted:
             self._log.warning("schema_grew", **grown, quarantined=_first(outvoted), remedy=DECLARE)
@@ -215,8 +219,8 @@ class Telemetry:
         if not isinstance(error, SchemaGrew):  # that is no fault
             self._failed(topic_partition, error)
         self._metrics.of(self._metrics.restarts, topic_partition, snake(type(error))).inc()
-        self._tell_cause(topic_partition, error)
-        self._tell_failure("restarted", topic_partition, error)
+        self._log_cause(topic_partition, error)
+        self._log_failure("restarted", topic_partition, error)
 
     def stopped(self, topic_partition: TopicPartition, error: SecorError) -> None:
         """Show that a person must look."""
@@ -224,13 +228,13 @@ class Telemetry:
         reason = error.reason if isinstance(error, StopPartition) else snake(type(error))
         self._metrics.runs(topic_partition)
         self._metrics.of(self._metrics.partition_stopped, topic_partition, reason).set(1)
-        self._tell_cause(topic_partition, error)
-        self._tell("error", "stopped", topic_partition, error=str(error), reason=reason)
+        self._log_cause(topic_partition, error)
+        self._log_event("error", "stopped", topic_partition, error=str(error), reason=reason)
 
     def running(self, topic_partition: TopicPartition) -> None:
         """Show that it reads."""
         self._metrics.runs(topic_partition)
-        self._tell("info", "running", topic_partition)
+        self._log_event("info", "running", topic_partition)
 
     def fetch_restarted(
         self, topic_partition: TopicPartition, offset: int, end: int, seconds: float, cause: str
@@ -238,7 +242,7 @@ class Telemetry:
         """Count a fetch that begins anew: nothing came from ``offset`` on for ``seconds``."""
         self._metrics.of(self._metrics.fetch_restarts, topic_partition).inc()
         self._touch(topic_partition)
-        self._tell(
+        self._log_event(
             "warning",
             "fetch_restarted",
             topic_partition,
@@ -253,12 +257,12 @@ class Telemetry:
         with self._lock:
             self._left.add(topic_partition)
         self._metrics.forget(topic_partition)
-        self._tell("info", "left", topic_partition)
+        self._log_event("info", "left", topic_partition)
 
     # -------------------------------------------------------------- the report
 
     def report(self, statuses: Sequence[Status], *, ledger_up: bool) -> None:
-        """Set what is measured rather than counted, and tell whether the process is ready.
+        """Set what is measured rather than counted, and return whether the process is ready.
 
         What is measured of each partition is set when somebody reads the metrics.
         """
@@ -278,7 +282,7 @@ class Telemetry:
         with self._lock:
             self._statuses = statuses
             self._waiting_since = {where: earlier.get(where, now) for where in waiting}
-        self._tell_ended(self._troubles.look(statuses))
+        self._log_ended(self._troubles.look(statuses))
         self._commits.look()
         stopped = sum(status.state is ReadingState.STOPPED for status in statuses)
         reasons = reasons_to_wait(assigned=len(assigned), stopped=stopped, ledger_up=ledger_up)
@@ -298,24 +302,24 @@ class Telemetry:
         if self._witness is not None:
             self._witness.failed(topic_partition, error)
 
-    def _tell_cause(self, where: TopicPartition, error: SecorError) -> None:
+    def _log_cause(self, where: TopicPartition, error: SecorError) -> None:
         """Log the traceback where a library, a plug-in or Secor failed over messages.
 
         It may be a defect.  The search for the messages that follows raises no cause again.
         """
         cause = error.__cause__
         if isinstance(error, MessagesUnwritable | RecordRefused) and cause is not None:
-            self._tell("error", "failed_over_messages", where, exc_info=cause)
+            self._log_event("error", "failed_over_messages", where, exc_info=cause)
 
-    def _tell_failure(self, event: str, where: TopicPartition, error: SecorError) -> None:
-        """Log it: as a warning where a person has to act and was not told yet."""
+    def _log_failure(self, event: str, where: TopicPartition, error: SecorError) -> None:
+        """Log an error: as a warning where a person has to act and was not warned yet."""
         level = self._troubles.happened(where, error)
         fields = {"error": str(error), "kind": snake(type(error))}
         if level == "warning" and isinstance(error, Unavailable | OutcomeUnknown):
             fields["next"] = "tried again until it answers; secor doctor looks at all servers"
-        self._tell(level, event, where, **fields)
+        self._log_event(level, event, where, **fields)
 
-    def _tell_ended(self, ended: Sequence[EndedTrouble]) -> None:
+    def _log_ended(self, ended: Sequence[EndedTrouble]) -> None:
         for trouble in ended:
             self._log.info(
                 "over",
@@ -338,7 +342,7 @@ class Telemetry:
         for topic_partition in late:
             self._metrics.forget(topic_partition)
 
-    def _tell(self, level: str, event: str, where: TopicPartition, **fields: object) -> None:
+    def _log_event(self, level: str, event: str, where: TopicPartition, **fields: object) -> None:
         log = getattr(self._log, level)
         log(event, topic=where.topic, partition=where.partition, **fields)
 

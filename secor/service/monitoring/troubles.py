@@ -1,4 +1,4 @@
-"""Errors that last, such as a full disk or a store that is out: told, counted, told when over."""
+"""Tracker of ongoing errors: log once when one starts and once when it ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 
 QUIET = 30.0
-"""Seconds without the error after which a partition that reads on is taken for mended."""
+"""Seconds without the error after which a partition that reads on counts as recovered."""
 
 STALE = 60.0
 """Seconds without any commit after which an open trouble means that nothing is persisted."""
@@ -31,7 +31,7 @@ REMIND = 300.0
 """Seconds between warnings about a server that does not answer."""
 
 MOST_NAMED = 20
-"""Topics of which the first error of an outage is logged."""
+"""Topics that have their first error of an outage logged."""
 
 _REASONS: tuple[tuple[type[SecorError], str], ...] = (
     (
@@ -54,7 +54,7 @@ class _Open:
     passes: bool
     """Whether it may end without a person: a server that does not answer."""
     count: int = 0
-    told_at: float | None = None
+    warned_at: float | None = None
     last: dict[TopicPartition, float] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
 
@@ -69,7 +69,7 @@ class EndedTrouble:
 
 
 class Troubles:
-    """What is wrong now, by the class of the error.  All calls may come from any thread."""
+    """The open errors, by class.  All calls may come from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         """Begin with none."""
@@ -81,9 +81,9 @@ class Troubles:
     def happened(self, topic_partition: TopicPartition, error: SecorError) -> str:
         """Count an error; return the level at which to log it.
 
-        A warning is what a person has to act upon and has not been told yet, or not for a
-        while.  Of what passes by itself the first of a topic is worth a line, and all others
-        are counted: many partitions try several times a second.
+        A warning is for errors that a person has to act upon, at the first one and again after a
+        while.  Of errors that pass by themselves, the first of a topic is logged; all others are
+        counted only: many partitions try several times a second.
         """
         kind = Unavailable if isinstance(error, OutcomeUnknown) else type(error)
         reason = next((text for base, text in _REASONS if issubclass(kind, base)), None)
@@ -101,19 +101,19 @@ class Troubles:
             else:
                 is_new = False
             if self._is_due(trouble, now):
-                trouble.told_at = now
+                trouble.warned_at = now
                 return "warning"
             return "info" if is_new and passes else "debug"
 
     def _is_due(self, trouble: _Open, now: float) -> bool:
-        """Tell whether a person is to be told, again."""
+        """Return whether a warning is due, first or again."""
         if not trouble.passes:
-            return trouble.told_at is None
-        waits = trouble.told_at is None or now - trouble.told_at >= REMIND
-        return waits and self._stands_in_the_way(trouble, now)
+            return trouble.warned_at is None
+        waits = trouble.warned_at is None or now - trouble.warned_at >= REMIND
+        return waits and self._prevents_work(trouble, now)
 
-    def _stands_in_the_way(self, trouble: _Open, now: float) -> bool:
-        """Tell whether nothing was committed since it is there, or for a while."""
+    def _prevents_work(self, trouble: _Open, now: float) -> bool:
+        """Return whether nothing was committed since it is there, or for a while."""
         lasts = now - trouble.since >= GRACE or not trouble.passes
         return lasts and self._committed_at < max(trouble.since, now - STALE)
 
@@ -152,7 +152,7 @@ class Troubles:
                 {
                     trouble.reason
                     for trouble in self._open.values()
-                    if self._stands_in_the_way(trouble, now)
+                    if self._prevents_work(trouble, now)
                 }
             )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What does not change while a process runs; ``settings`` are key, value and source.
+    """The constant part of a process; ``settings`` are key, value and source.
 
     ``decoder`` says what decodes record batches.
     """
@@ -58,7 +58,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class StatusSnapshot:
-    """What the loop said, all of one moment (``monotonic_time`` in seconds).
+    """The loop's report, all of one moment (``monotonic_time`` in seconds).
 
     ``ledger_up`` is None until the ledger was asked for the first time.
     """
@@ -155,7 +155,7 @@ class Board:
 
     @property
     def hindrance(self) -> Hindrance | None:
-        """What the start waits for; None once it has what it needs."""
+        """The server that the start waits for; None once it has all."""
         return self._hindrance
 
     def mishap(self, topic_partition: TopicPartition) -> Mishap | None:

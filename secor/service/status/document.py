@@ -73,7 +73,7 @@ async function renew() {{
     const lost = document.getElementById("lost");
     const seconds = Math.round((Date.now() - heard) / 1000);
     lost.textContent = `No contact with this process for ${{seconds}} s (${{error.message}}).`
-      + " What stands below is what it said last.";
+      + " Below is its last report.";
     lost.hidden = false;
   }}
   setTimeout(renew, {REFRESH}000);

@@ -57,7 +57,7 @@ def _failing_server(server: Picture) -> str:
 
 
 def _error(error: Picture, anchor: str, *, is_shown: bool) -> str:
-    """``is_shown`` says that a server failed with it, which stands above."""
+    """``is_shown`` says that a server failed with it, which is shown above."""
     names = error["partitions"]
     kind = f"stopped, {error['kind']}" if error["stopped"] else error["kind"]
     message = f"{sentence(error['message'])} <em>{escape(error['remedy'])}</em>"
@@ -121,7 +121,7 @@ def _head(picture: Picture) -> Iterable[str]:
     if picture["snapshot_age"] > LATE:
         yield (
             f'<p class="bad">The loop has reported nothing for {ago(picture["snapshot_age"])}: '
-            "what stands here about topic partitions is so old.</p>"
+            "the topic partitions below are as of then.</p>"
         )
     for reason in picture["waiting"]:
         yield f'<p class="bad">{escape(reason)}</p>'
@@ -141,7 +141,7 @@ def _head(picture: Picture) -> Iterable[str]:
 def _tiles(picture: Picture) -> Iterable[tuple[str, str]]:
     partitions = picture["partitions"]
     ready = word("ready", "well") if picture["ready"] else word("not ready", "bad")
-    yield "this process", ready if picture["alive"] else word("stands still", "bad")
+    yield "this process", ready if picture["alive"] else word("stuck", "bad")
     for server in picture["servers"]:
         yield server["server"].removeprefix("the "), _server(server)
     yield "topic partitions", f"{len(partitions):,}"
@@ -261,7 +261,7 @@ def _batch(batch: Picture) -> str:
 
 
 def _notes(partition: Picture, *, is_named: bool) -> Iterable[str]:
-    """``is_named`` says that the error stands above the table, once for all that have it."""
+    """``is_named`` says that the error is above the table, once for all that have it."""
     error = partition["last_error"]
     if partition["stopped"]:
         since = partition["stopped_age"]

@@ -87,17 +87,17 @@ REMEDIES: Mapping[type[SecorError], str] = {
     CorruptBatch: "Look at the broker's disks and replicas; secor offsets set can leave the batch "
     "out.",
     RecordRefused: "Choose a format or setting that takes the message, and restart.",
-    NotDeterministic: "Mend the plug-in, which must give one result for one message, and restart.",
-    PluginFailed: "Mend the plug-in and restart.",
-    FormatFailed: "Mend the plug-in's format, for which messages fail only together, and restart.",
+    NotDeterministic: "Fix the plug-in, which must give one result for one message, and restart.",
+    PluginFailed: "Fix the plug-in and restart.",
+    FormatFailed: "Fix the plug-in's format, where messages fail only together, and restart.",
     TooManyBad: "The message has the last reason; these messages are not in quarantine, for their "
-    "batch is not stored. Mend [parser] (secor parser try), or raise the limit, and restart.",
+    "batch is not stored. Correct [parser] (secor parser try), or raise the limit, and restart.",
     ArchiveIncomplete: "Run secor verify --archive-only: it names what is missing.",
     SpecChanged: "Restore on under the settings that were used before, or into other topics.",
-    TargetRefused: "Mend the target topic's limits or the rights on it, and restore on.",
+    TargetRefused: "Correct the target topic's limits or the rights on it, and restore on.",
     SchemaLost: "Put the object back as it was (the bucket may have its versions), or raise "
     "output.generation.",
-    TableUnusable: "Make the table, or mend [[tables]] or its rights; it is tried again each "
+    TableUnusable: "Make the table, or correct [[tables]] or its rights; it is tried again each "
     "minute.",
     TableStopped: f"{_LOOK} Other tables go on.",
     ActionFailed: _LOOK,

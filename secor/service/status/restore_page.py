@@ -29,7 +29,7 @@ class RestoreRow:
 
 @dataclass(frozen=True, slots=True)
 class RestoreStatus:
-    """What one daemon of a job does; ``seconds`` since its start."""
+    """The status of one daemon of a job; ``seconds`` since its start."""
 
     job: str
     version: str
@@ -76,7 +76,7 @@ def restore_page(status: RestoreStatus) -> str:
 def _tiles(status: RestoreStatus) -> Iterable[tuple[str, str]]:
     running = status.state == "running"
     job = word(status.state, "well" if running else "bad")
-    yield "job", job if status.alive else word("stands still", "bad")
+    yield "job", job if status.alive else word("stuck", "bad")
     yield "source partitions", f"{len(status.rows):,}"
     yield "offsets left", show_number(status.left)
     yield "messages written", show_number(status.messages)

@@ -28,7 +28,7 @@ class HasState(Protocol):
 
     @property
     def state(self) -> State:
-        """Where it is in its cycle."""
+        """Its place in the cycle."""
 
 
 @dataclass(frozen=True, slots=True)

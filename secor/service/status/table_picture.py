@@ -35,7 +35,7 @@ def coordinator_picture(group: str, known: TablesKnown, now: float, *, alive: bo
 
 
 def coordination_picture(known: TablesKnown, now: float) -> Values:
-    """Return who coordinates, the cycles of this process, and what is staged."""
+    """Return the coordinator, the cycles of this process, and what is staged."""
     return {
         "coordinator": known.coordinator,
         "here": known.leads,

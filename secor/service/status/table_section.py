@@ -37,7 +37,7 @@ def tables_page(picture: Picture) -> str:
             f'<p class="soft">{escape(picture["instance"])}, secor {escape(picture["version"])}, ',
             f"secor tables run. As of {show_time(picture['at'])}. ",
             '<a href="/status.json">JSON</a> <a href="/metrics">metrics</a></p>',
-            *(() if picture["alive"] else (f"<p>{word('stands still', 'bad')}</p>",)),
+            *(() if picture["alive"] else (f"<p>{word('stuck', 'bad')}</p>",)),
             *table_section(picture["coordination"], picture["tables"]),
         ],
     )

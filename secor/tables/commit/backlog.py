@@ -47,7 +47,7 @@ def _sum_up(waiting: Sequence[Staged], of_tables: Sequence[TableFiles]) -> Backl
 
 
 def is_done(item: Staged, results: Mapping[str, TableResult]) -> bool:
-    """Tell whether every table that a manifest has files for had them before this cycle."""
+    """Return whether every table that a manifest has files for had them before this cycle."""
     if item.manifest is None:
         return False
     tables = {of_table.table for of_table in files_by_table(item)}
@@ -55,7 +55,7 @@ def is_done(item: Staged, results: Mapping[str, TableResult]) -> bool:
 
 
 def is_committed(item: Staged, results: Mapping[str, TableResult]) -> bool:
-    """Tell whether this cycle brought a manifest into all of its tables."""
+    """Return whether this cycle brought a manifest into all of its tables."""
     if item.manifest is None:
         return False
     tables = {of_table.table for of_table in files_by_table(item)}
@@ -63,7 +63,7 @@ def is_committed(item: Staged, results: Mapping[str, TableResult]) -> bool:
 
 
 def is_of_earlier_topic(item: Staged, topic_ids: Mapping[str, str | None]) -> bool:
-    """Tell whether the batch's topic was recreated since."""
+    """Return whether the batch's topic was recreated since."""
     present = topic_ids.get(item.topic_partition.topic)
     was = item.manifest.topic_id if item.manifest is not None else None
     return not item.listed.replay and None not in (was, present) and was != present
@@ -76,7 +76,7 @@ def files_by_table(item: Staged) -> Iterator[TableFiles]:
 
 
 def lacks(item: Staged, table: str, results: Mapping[str, TableResult]) -> bool:
-    """Tell whether a table does not have a manifest's files after a cycle."""
+    """Return whether a table does not have a manifest's files after a cycle."""
     return table not in results or not _has(item, results[table])
 
 
@@ -93,5 +93,5 @@ def _is_in(item: Staged, result: TableResult) -> bool:
 
 
 def has_refused(item: Staged, result: TableResult) -> bool:
-    """Tell whether files of a manifest wait because the table's catalog refuses them."""
+    """Return whether files of a manifest wait because the table's catalog refuses them."""
     return any(note.manifest == item.listed.key for note in result.refused)

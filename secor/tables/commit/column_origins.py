@@ -1,7 +1,7 @@
 """Origins of a table's columns: steps that the table itself records, and their types.
 
-Whoever makes a table, or changes its schema for messages, writes a step into the property
-``secor.<group>.columns`` by the same commit: when, for the first of which messages, and the kinds
+A commit that makes a table, or changes its schema for messages, writes a step into the property
+``secor.<group>.columns``: the time, the first of the messages, and the kinds
 of values that were seen.  The property is bounded: beyond ``MOST_BYTES`` the kinds go, then the
 oldest steps.  Columns of no step are of somebody else.
 """

@@ -25,7 +25,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class CommitObject:
-    """What a commit is about to do.
+    """A commit that is about to be made.
 
     ``manifests`` are the keys that its ``files`` come from; ``previous`` is the group's commit
     before it; ``time`` wall clock milliseconds.  With ``previous_in_part`` the branch has only the
@@ -107,7 +107,7 @@ class CommitHistory:
         """Put it.  Raises ``Unavailable`` if there is one of this id: an id is used once."""
         key = self.key(commit.uuid, commit.id)
         if not put_bytes(self._store, key, commit.dump()):
-            raise Unavailable(f"{key}: a commit of this id was begun before; trying another")
+            raise Unavailable(f"{key}: a commit of this id was started before; trying another")
 
     def read(self, uuid: str, commit_id: str) -> CommitObject:
         """Read one.  Raises ``NotFound``, ``CorruptFile``."""

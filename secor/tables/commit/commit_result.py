@@ -16,7 +16,7 @@ from secor.tables.staging.manifest import TableFiles
 
 
 class Result(StrEnum):
-    """How the commit of a table ended."""
+    """Results of committing a table."""
 
     COMMITTED = "committed"
     NOTHING = "nothing"
@@ -26,7 +26,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """What the commits of all tables of a cycle have in common.
+    """The common part of the commits of all tables of a cycle.
 
     ``id`` begins the ids of its commits.  ``advance`` returns the new valid-through timestamp
     for the old one (milliseconds); a partial commit leaves it.
@@ -39,7 +39,7 @@ class CommitRequest:
 
 @dataclass(frozen=True, slots=True)
 class TableResult:
-    """What came of one table in one cycle.
+    """The result for one table in one cycle.
 
     ``done`` are the keys of manifests that the table needs no more; ``stopped`` says why topic
     partitions go no further; ``conflicts`` and ``unknown`` count attempts that were refused or
@@ -70,7 +70,7 @@ class TableResult:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What to commit: append ``files``, write ``record`` (without its commit)."""
+    """A proposed commit: append ``files``, write ``record`` (without its commit)."""
 
     files: tuple[TableFiles, ...]
     manifests: tuple[str, ...]
@@ -90,7 +90,7 @@ class Done:
 
 @dataclass
 class Attempts:
-    """How the attempts of one commit went: the ids that were sent, and their answers.
+    """The attempts of one commit: the ids that were sent, and their answers.
 
     ``refused`` has the reasons of files that cannot be in it, by path.  ``tries_again`` while it
     has some that were refused in an earlier commit.

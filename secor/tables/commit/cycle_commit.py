@@ -31,7 +31,7 @@ LOST_ROWS = (GONE, REPLACED)
 
 
 class GroupTopics(Protocol):
-    """What the brokers say of the topics of the group.  Raises ``Unavailable``."""
+    """The brokers' view of the topics of the group.  Raises ``Unavailable``."""
 
     def partitions(self) -> frozenset[TopicPartition]:
         """Return all topic partitions that the group reads."""
@@ -86,7 +86,7 @@ class CycleCommit:
     ) -> None:
         """``keep`` is in seconds: manifests stay for so long, whether tables need them or not.
 
-        ``tables`` are those that are known by name; ``feeds`` tells which topics they are of.
+        ``tables`` are those that are known by name; ``feeds`` says which topics they are of.
         """
         self._topics = topics
         self._ledger = ledger
@@ -101,7 +101,7 @@ class CycleCommit:
         self._greatest: dict[TopicPartition, int] = {}
         """The greatest timestamp of each topic partition, in milliseconds."""
         self._from_future: set[TopicPartition] = set()
-        """Topic partitions of which a timestamp from the future was logged."""
+        """Topic partitions with a timestamp from the future that was logged."""
         self._present_keys: dict[str, frozenset[str]] = {}
         """By table, the keys of manifests that it had when a cycle last saw it."""
         self._sources: set[TopicPartition] | None = None
@@ -155,7 +155,7 @@ class CycleCommit:
 
         def advance(previous: int | None) -> int | None:
             if missing:
-                # They limit it, and nothing tells how far.
+                # They limit it, and nobody knows how far.
                 return valid_through(previous, missing, {}, frozenset(), now)
             return valid_through(previous, partitions, self._greatest, complete, now)
 
@@ -245,7 +245,7 @@ class CycleCommit:
         """Forget the files of manifests that all their tables have; delete them some time after
         they were put.
 
-        A put that was superseded may come late.  While the manifest stands it meets "already
+        A put that was superseded may come late.  While the manifest exists it meets "already
         there"; afterwards it would be taken for new by a table that the range is not for.
         One of an earlier topic of the name goes at once: its ranges are in the way of the
         present topic's, and whatever comes late of it is known by its id.
@@ -295,7 +295,7 @@ class CycleCommit:
         self._tables |= results.keys()
 
         def is_behind(item: Staged, table: str) -> bool:
-            # Beside a file that is refused, the table has what comes later.
+            # Besides a file that is refused, the table has what comes later.
             result = results.get(table)
             waits = result is not None and has_refused(item, result)
             return not waits and lacks(item, table, results)

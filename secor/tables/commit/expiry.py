@@ -185,7 +185,7 @@ def _info(store: ObjectStore, key: str) -> ObjectInfo | None:
 
 
 def _passed(vector: Vector, info: ObjectInfo) -> bool:
-    """Tell whether the table has all of the range, of whichever cluster its topic is."""
+    """Return whether the table has all of the range, of whichever cluster its topic is."""
     clusters = vector.clusters_of(info.topic_partition.topic)
     offsets = [vector.next_offset(cluster, info.topic_partition) for cluster in clusters]
     return bool(offsets) and all(

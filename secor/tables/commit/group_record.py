@@ -121,7 +121,7 @@ class GroupRecord:
 
 
 class Lineage(StrEnum):
-    """How a branch stands to the group's last commit."""
+    """The relation of a branch to the group's last commit."""
 
     NO_COMMIT = "no_commit"
     PRESENT = "present"
@@ -142,7 +142,7 @@ def groups_of(table: Table) -> frozenset[str]:
 
 
 def lineage(table: Table, branch: str, record: GroupRecord) -> Lineage:
-    """Tell whether ``branch`` still holds the group's last commit.
+    """Return whether ``branch`` still holds the group's last commit.
 
     Sequence numbers fall from the head to its ancestors (format v1 has none).  One that is not
     above the commit's base, reached without meeting the commit, proves that the branch went
@@ -164,7 +164,7 @@ def lineage(table: Table, branch: str, record: GroupRecord) -> Lineage:
 def newest_commit(table: Table, branch: str, group: str) -> tuple[str | None, bool]:
     """Return the id of the newest commit of a group that a branch shows; None if it shows none.
 
-    It is True beside it where the branch has only the lower snapshot of that commit.
+    It is True also where the branch has only the lower snapshot of that commit.
     """
     for snapshot in ancestors(table, branch):
         if snapshot.summary.get(SUMMARY_GROUP) == group:

@@ -36,7 +36,7 @@ class BranchMerge:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """``unordered`` keys were changed in several topic partitions, whose order nobody knows.
+    """``unordered`` keys were changed in several topic partitions, in an order that nobody knows.
 
     ``unknown`` values were left out by updates of rows that the table did not have.
     """
@@ -49,8 +49,8 @@ class MergeEngine(Protocol):
     """Merges for several tables side by side."""
 
     def stage(self, merge: BranchMerge) -> Merged:
-        """Stage a snapshot whose summary has ``merge.id`` as ``STAGED_AS``; an empty one without
-        files.
+        """Stage a snapshot that has ``merge.id`` as ``STAGED_AS`` in its summary; an empty one
+        without files.
 
         Of each key the last change counts: by offset inside of a topic partition; between
         partitions by timestamp, then topic, partition and offset.  A column that it leaves out
@@ -76,7 +76,7 @@ class BranchPublisher(Protocol):
 
 
 class StagingCatalog(Protocol):
-    """What a catalog must do beside ``Catalog``, so that an engine can stage snapshots."""
+    """A catalog's part beyond ``Catalog``, so that an engine can stage snapshots."""
 
     def load_table(self, identifier: str) -> Table:
         """Ask the catalog; see ``Catalog``."""
@@ -111,7 +111,7 @@ def merge_commit(
     except (Refused, OutcomeUnknown) as error:
         return CommitResult(Outcome.REFUSED, why=str(error))
     if table.refs.get(commit.branch) != commit.base:
-        return CommitResult(Outcome.REFUSED, why="the branch moved, or has only just begun")
+        return CommitResult(Outcome.REFUSED, why="the branch moved, or is new")
     merge_id = commit.summary[SUMMARY_COMMIT]
     summary = dict(commit.summary)
     if len(changes) < len(commit.files):
@@ -139,7 +139,7 @@ def merge_commit(
 
 
 def has_changes(commit: TableCommit) -> bool:
-    """Tell whether a commit needs an engine."""
+    """Return whether a commit needs an engine."""
     return any(files.operation == "changes" for files in commit.files)
 
 

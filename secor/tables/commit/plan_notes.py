@@ -1,4 +1,4 @@
-"""Notes on a fingerprint: the versions of tables that it stands for, for an intent's successor.
+"""Notes on a fingerprint: the versions of tables that it was made of, for an intent's successor.
 
 Which tables a process has open depends on the messages that it has read, and no successor can
 guess that.  So the process notes it below ``<prefix>/_plans/`` before it makes anything under a

@@ -207,7 +207,7 @@ def still_noted(
 ) -> tuple[RefusedFile, ...]:
     """Return the notes without those that nobody needs any more.
 
-    ``staged`` are keys of manifests, ``has_passed`` tells of a key whether the table can never
+    ``staged`` are keys of manifests, ``has_passed`` says of a key whether the table can never
     take its files again: a listing alone does not say that, because manifests of a topic partition
     without a ledger entry are not in it.
     """

@@ -31,7 +31,7 @@ REPLACED = "replaced"
 
 @dataclass(frozen=True, slots=True)
 class StagedSelection:
-    """What a table takes next.
+    """The files that a table takes next.
 
     ``vector`` is the table's after the commit of ``files``; ``manifests`` are the keys they
     come from.  ``done`` are keys of manifests that this table needs no more.  ``stopped`` says
@@ -64,13 +64,13 @@ def select(
 ) -> StagedSelection:
     """Choose among ``staged``, all of them below the ledger's committed offsets.
 
-    ``is_finished`` tells of the key of a replay's manifest whether every table has had it.  It
+    ``is_finished`` says of the key of a replay's manifest whether every table has had it.  It
     must look *after* ``record`` was read: tables forget what is finished.
 
     ``given_up`` are uuids of dropped tables: the vector passes over their files.  A worker may
     follow such a table for some minutes, so what it stages afterwards stops the table again.
 
-    Changes of rows that are told apart by other columns than those before them wait for the
+    Changes of rows that have other key columns than those before them wait for the
     next commit.  Raises ``TableStopped`` where the files are of another table, topic or cluster
     than the vector, or need an engine that is not there; ``ManifestNeeded`` where a table went
     back behind a manifest that it had.
@@ -192,13 +192,13 @@ class _Replays:
 
 
 class _OneKey:
-    """Whether all changes of rows are of the same identifier columns."""
+    """A check that all changes of rows are of the same identifier columns."""
 
     def __init__(self) -> None:
         self._key: tuple[int, ...] | None = None
 
     def has(self, of_table: Iterable[TableFiles]) -> bool:
-        """Tell whether these have the columns of the first that had any."""
+        """Return whether these have the columns of the first that had any."""
         for files in of_table:
             if files.operation == "changes":
                 self._key = files.key if self._key is None else self._key
@@ -234,7 +234,7 @@ def _of_partition(
         if manifest is None:
             return _Chosen(tuple(take), frozenset(done), item.fault, tuple(refused))
         if manifest.topic_id is not None and manifest.topic_id in record.replaced_topics:
-            # Of an earlier topic of this name, whose offsets mean nothing here.
+            # Of an earlier topic of this name: its offsets mean nothing here.
             if key in waiting:
                 refused += _to_try_again(table, uuid, record, item)
             else:
@@ -242,7 +242,7 @@ def _of_partition(
             continue
         of_table = _files_of(table, manifest)
         if overlapped := reached.overlapped_by(manifest, concerned=bool(of_table)):
-            # Which of the two is right, who can tell.
+            # Nobody can know which of the two is right.
             take = [taken for taken in take if taken[1] not in overlapped]
             done.difference_update(overlapped)
             why = f"{overlapped[0]} and {key} overlap: delete the one that was never committed"
@@ -289,13 +289,13 @@ def _to_try_again(
 
 
 def is_below(vector: Vector, manifest: Manifest) -> bool:
-    """Tell whether a table with this vector has the files of a manifest, or has given them up."""
+    """Return whether a table with this vector has the files of a manifest, or has given them up."""
     next_offset = vector.next_offset(manifest.cluster, manifest.topic_partition)
     return next_offset is not None and manifest.end <= next_offset
 
 
 class _Reached:
-    """How far the manifests of each source reach: another topic's offsets overlap with nothing."""
+    """The reach of each source's manifests: another topic's offsets overlap with nothing."""
 
     def __init__(self) -> None:
         self._open: list[tuple[Manifest, str, bool]] = []
@@ -303,7 +303,7 @@ class _Reached:
     def overlapped_by(self, manifest: Manifest, *, concerned: bool) -> list[str]:
         """Return the keys of earlier manifests that this one, which starts later, overlaps.
 
-        One of the two is ``concerned``: it has files for the table.  A topic whose id is not
+        One of the two is ``concerned``: it has files for the table.  A topic with an id that is not
         known may be any.
         """
         self._open = [earlier for earlier in self._open if manifest.start < earlier[0].end]

@@ -50,8 +50,8 @@ from secor.tables.commit.group_record import (
     lineage,
     newest_commit,
 )
+from secor.tables.commit.recommit import files_of, is_undone_by_accident, lost_commits
 from secor.tables.commit.refused_files import RefusedFile, note_refused, still_noted, without_paths
-from secor.tables.commit.repeating import files_of, is_undone_by_accident, lost_commits
 from secor.tables.commit.selection import ACCEPT, APPENDS, StagedSelection, select
 from secor.tables.commit.vector import Vector
 from secor.tables.staging.manifest import Operation, parse_staged_key
@@ -97,7 +97,7 @@ class TableCommitter:
         """Load a table and what it says of the group.
 
         Raises ``TableStopped`` where nothing may be committed; one that was rolled back is
-        returned to who ``settles`` that.
+        returned if the caller ``settles`` that.
         """
         try:
             table = self._catalog.load_table(identifier)
@@ -231,7 +231,7 @@ class TableCommitter:
         return replace(proposal, files=files, record=replace(record, refused=notes))
 
     def _has_passed(self, vector: Vector, key: str) -> bool:
-        """Tell whether a table with this vector never takes the files of a manifest again."""
+        """Return whether a table with this vector never takes the files of a manifest again."""
         topic_partition, offsets, replay = parse_staged_key(key)
         if replay:
             return self._history.replays.has(key)
@@ -240,7 +240,7 @@ class TableCommitter:
         return bool(reached) and offsets.end <= min(reached)
 
     def has_finished(self, key: str) -> bool:
-        """Tell whether all tables have a replay."""
+        """Return whether all tables have a replay."""
         return self._history.replays.has(key)
 
     def finish_replay(self, item: Staged) -> None:
@@ -265,13 +265,17 @@ class TableCommitter:
             if number:
                 self._clock.sleep(self._pause(number, seconds))
             began = self._clock.monotonic()
+            # Loaded again for each attempt: another committer may have moved the branch, or an
+            # attempt of ours without an answer may be there.
             table, record = self.look(identifier, settles=settles)
-            done = self._settle(table, record, attempts)
+            done = self._accept_or_replay(table, record, attempts)
             if done is not None:
                 return done
             proposal = propose(table, record)
             if proposal is None:
                 return None
+            # An id for each attempt: one without an answer may still be done, and must be
+            # recognised then.
             commit_id = f"{request.id}-{number}"
             result = self._send(table, record, proposal, commit_id, request.epoch, attempts)
             if isinstance(result, Done):
@@ -285,11 +289,13 @@ class TableCommitter:
     def _pause(self, number: int, seconds: float) -> float:
         """Return how long to wait after an attempt that took ``seconds``.
 
-        Of two committers whose attempts undo each other, as Hudi's do, the other ends meanwhile.
+        Two committers may undo each other's attempts, as Hudi's do: the other ends meanwhile.
         """
         return max(delay(number, rng=self._rng), min(CAP, seconds * (1 + self._rng.random())))
 
-    def _settle(self, table: Table, record: GroupRecord, attempts: Attempts) -> Done | None:
+    def _accept_or_replay(
+        self, table: Table, record: GroupRecord, attempts: Attempts
+    ) -> Done | None:
         """Look for an attempt that was done although its answer was lost.
 
         A snapshot that was only staged has the commit's id as well, but is on no branch.

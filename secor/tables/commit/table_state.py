@@ -1,4 +1,4 @@
-"""The comparison of a table whose rows are changed by key with the last state of each key."""
+"""The comparison of a table that is changed by key with the last state of each key."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Kind = Literal["missing", "twice", "different", "extra"]
 KINDS: tuple[Kind, ...] = ("missing", "twice", "different", "extra")
 
 EXAMPLES = 1000
-"""Keys that are told of each table; all are counted."""
+"""Keys that are named of each table; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFinding:
-    """What is wrong with the row of one key.
+    """A difference in the row of one key.
 
     ``key`` is a JSON object.  The last message of the key is at ``offset`` of
     ``topic_partition``; no message of the log has a key that is ``extra`` without one.
@@ -69,8 +69,8 @@ class TableState:
         )
         if self.unordered:
             line += (
-                f"; {how_many(self.unordered, 'key')} in several topic partitions, whose order"
-                " nobody knows: the last state in any of them counts as right"
+                f"; {how_many(self.unordered, 'key')} in several topic partitions, in unknown"
+                " order: the last state in any of them counts as right"
             )
         if self.older:
             line += (

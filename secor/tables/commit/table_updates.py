@@ -25,7 +25,7 @@ ASK_AGAIN = 600.0
 """Seconds after which a change that the catalog did not take is asked for again: the table, or the
 catalog, may be another by then."""
 
-Tell = Callable[[str, int, Sequence[str], ColumnNotes], None]
+ReportChange = Callable[[str, int, Sequence[str], ColumnNotes], None]
 """Given a table, the id of its new schema, what is new in it, and what is to say of that."""
 
 
@@ -33,13 +33,13 @@ class TableUpdates:
     """Creates and changes tables; remembers for a while what the catalog did not take."""
 
     def __init__(
-        self, catalog: Catalog, row_settings: RowSettings, tell: Tell, clock: Clock
+        self, catalog: Catalog, row_settings: RowSettings, report: ReportChange, clock: Clock
     ) -> None:
         """Columns of origin of the ``row_settings`` are part of each new table."""
         self._catalog = catalog
         self._metadata_columns = row_settings.metadata_columns
         self._group = row_settings.group
-        self._tell = tell
+        self._report = report
         self._clock = clock
         self._declined: dict[str, tuple[float, frozenset[SchemaChange]]] = {}
         """By uuid, the monotonic seconds until which they are not asked for."""
@@ -69,11 +69,11 @@ class TableUpdates:
                 f"{error}; if the first messages are wrong, declare the columns: schema_file in"
                 " [[tables]]"
             ) from error
-        self._tell(name, table.schema_id, list(table.schema.names), notes)
+        self._report(name, table.schema_id, list(table.schema.names), notes)
         return table
 
     def add_metadata_columns(self, table: Table) -> Table:
-        """Add the columns that tell of messages, if the table lacks some."""
+        """Add the columns of messages' metadata that the table lacks."""
         added = tuple(
             AddColumn((name,), METADATA_TYPES[name])
             for name in missing_origin(table.schema, self._metadata_columns)
@@ -110,7 +110,7 @@ class TableUpdates:
                 return self._change_singly(table, needed, notes)
             else:
                 paths = [".".join(change.path) for change in needed]
-                self._tell(table.identifier, changed.schema_id, paths, notes)
+                self._report(table.identifier, changed.schema_id, paths, notes)
                 return changed
         raise Unavailable(
             f"table {table.identifier}: others keep changing its schema; trying again"
@@ -137,7 +137,7 @@ class TableUpdates:
             except ConfigurationError:
                 self._decline(table, [change])
             else:
-                self._tell(
+                self._report(
                     table.identifier, table.schema_id, [".".join(change.path)], ColumnNotes()
                 )
         return table

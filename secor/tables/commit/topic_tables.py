@@ -1,6 +1,6 @@
 """The tables of one topic: opens, creates and grows them as messages need; one plan for each set.
 
-A plan stands for certain versions of certain tables.  If messages need more, the batch ends
+A plan is made of certain versions of certain tables.  If messages need more, the batch ends
 before them, and the next plan has what they need.
 """
 
@@ -19,7 +19,7 @@ from secor.core.ports import Clock
 from secor.core.text import replaced_name
 from secor.tables.catalog import Catalog, Table
 from secor.tables.commit.plan_notes import NotedVersion, PlanNotes
-from secor.tables.commit.table_updates import TableUpdates, Tell
+from secor.tables.commit.table_updates import ReportChange, TableUpdates
 from secor.tables.freshness import Freshness
 from secor.tables.library import TableLibrary
 from secor.tables.rows.needs import Need, Needs, NeedsSchema, NeedsTable
@@ -32,7 +32,7 @@ LOOKED_FOR = 200
 
 Versions = Mapping[str, TableVersion | None]
 Outdated = Callable[[TopicPartition], bool]
-TellEarlier = Callable[[str, Table], None]
+ReportEarlier = Callable[[str, Table], None]
 MakePlan = Callable[[Sequence[Route], Versions, Needs, Outdated], TopicPlan]
 
 
@@ -47,24 +47,24 @@ class TopicTables:
         library: TableLibrary,
         row_settings: RowSettings,
         make: MakePlan,
-        tell: Tell,
+        report: ReportChange,
         clock: Clock,
         notes: PlanNotes | None = None,
         *,
-        tell_earlier: TellEarlier = lambda *_: None,
+        report_earlier: ReportEarlier = lambda *_: None,
     ) -> None:
         """``notes`` are not needed where no intents are recorded.
 
-        ``tell_earlier`` is given the name of a missing table, and the table that has the name
+        ``report_earlier`` is given the name of a missing table, and the table that has the name
         which earlier versions would have given it.
         """
-        self._tell_earlier = tell_earlier
+        self._report_earlier = report_earlier
         self._topic = topic
         self._routes = tuple(routes)
         self._catalog = catalog
         self._library = library
         self._row_settings = row_settings
-        self._updates = TableUpdates(catalog, row_settings, tell, clock)
+        self._updates = TableUpdates(catalog, row_settings, report, clock)
         self._make = make
         self._freshness = Freshness(clock)
         self._notes = notes
@@ -72,7 +72,7 @@ class TopicTables:
         self._asked = self._seen_for = 0
         """Requests for a plan, and those of them that came before the last look began."""
         self._noted: set[str] = set()
-        """Fingerprints whose versions are noted."""
+        """Fingerprints with noted versions."""
         self._planning = threading.Lock()
         self._lock = threading.Lock()
         self._needs: list[Need] = []
@@ -96,7 +96,7 @@ class TopicTables:
             return self._planned(fingerprint, asked)
 
     def refresh(self) -> None:
-        """See whether others have changed the tables; parsers are told.
+        """Look whether others have changed the tables; notify the parsers.
 
         Raises ``TableUnusable``, ``Unavailable``, ``OutcomeUnknown``, ``AccessDenied``.
         """
@@ -121,7 +121,7 @@ class TopicTables:
         return plan
 
     def _look(self) -> Versions:
-        """Return the present versions; parsers are told."""
+        """Return the present versions; notify the parsers."""
         with self._lock:
             asked = self._asked
         seen = self._present()
@@ -286,7 +286,7 @@ class TopicTables:
         if not route.named_by_messages or route.settings.names != "escape" or earlier == name:
             return
         with suppress(NotFound):
-            self._tell_earlier(name, self._catalog.load_table(earlier))
+            self._report_earlier(name, self._catalog.load_table(earlier))
 
     def _earlier(self, present: Versions) -> Iterator[Versions]:
         """Give combinations of versions of the tables, nearly the present ones first."""

@@ -41,7 +41,7 @@ class Vector:
         return self.clusters.get(cluster, {}).get(topic)
 
     def clusters_of(self, topic: str) -> frozenset[str]:
-        """Return the clusters whose topic of this name the table has rows of."""
+        """Return the clusters that the table has rows of a topic of this name from."""
         return frozenset(name for name, topics in self.clusters.items() if topic in topics)
 
     def offsets(self) -> Iterator[tuple[str, TopicPartition, int]]:

@@ -36,7 +36,7 @@ def plan_table_recovery(
     ]
     if unknown:
         raise ConfigurationError(
-            f"{topic_partition}: {unknown[0].fault or unknown[0].key}: nothing tells which messages"
+            f"{topic_partition}: {unknown[0].fault or unknown[0].key}: nothing says which messages"
             " it holds; delete it if it is none of this group's, or set the offset with"
             " 'secor offsets set'"
         )
@@ -62,7 +62,7 @@ def plan_table_recovery(
         if extent.archived.info and extent.archived.info.batch == open_batch
     ]
     intent = intent_of(archive, topic_partition, open_batch, of_last, owner, now)
-    remark = f"of the last batch {open_batch} only quarantine tells: the service completes it"
+    remark = f"only quarantine has the last batch {open_batch}: the service completes it"
     return RecoveredEntry(topic_partition, committed, proof.topic_id, intent, (remark,))
 
 

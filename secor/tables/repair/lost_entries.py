@@ -29,7 +29,7 @@ REBUILD = "rebuild it with 'secor offsets recover'"
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is known of one topic partition: its next offset by table, and its manifests.
+    """The evidence for one topic partition: its next offset by table, and its manifests.
 
     ``topic_id`` is the topic's, where something of these names it.
     """
@@ -58,7 +58,7 @@ class Proof:
                 raise ConfigurationError(f"{self.topic_partition}: {item.fault}{remedy}")
 
     def check(self) -> None:
-        """Raise ``ConfigurationError`` where nobody can tell which manifests are right."""
+        """Raise ``ConfigurationError`` where it is unknown which manifests are right."""
         self.check_manifests()
         for before, item in pairwise(sorted(self.manifests, key=lambda manifest: manifest.range)):
             if item.range.start < before.range.end:
@@ -70,7 +70,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class GroupProof:
-    """What a group's tables and manifests say, as they were when they were read."""
+    """The evidence of a group's tables and manifests, as they were when they were read."""
 
     vectors: Mapping[str, Vector]
     listed: Mapping[TopicPartition, Sequence[ListedManifest]]
@@ -179,7 +179,7 @@ def quarantined_after(
 ) -> tuple[int, OffsetRange | None] | None:
     """Return the offset to go on at, and the batch that may not be complete.
 
-    ``quarantined`` are the batches that objects in quarantine tell of.  One of them shows that
+    ``quarantined`` are the batches that objects in quarantine are of.  One of them shows that
     everything before it was committed; the last may be all there is of its batch.  Raises
     ``ConfigurationError`` where batches overlap.
     """
@@ -190,7 +190,7 @@ def quarantined_after(
         if after.start < before.end:
             of_reached = f"what {what} has, up to {reached}" if before.end == reached else before
             raise ConfigurationError(
-                f"{proof.topic_partition}: objects in quarantine tell of {after}, which overlaps"
+                f"{proof.topic_partition}: objects in quarantine are of {after}, which overlaps"
                 f" {of_reached}: one of them is wrong; look at the objects, then set the offset"
                 " with 'secor offsets set'"
             )

@@ -104,12 +104,12 @@ class TableReplay:
             return Replayed(archived, gone=True)
 
     def _replay(self, archived: ArchivedObject, *, dry_run: bool) -> Replayed:
-        replay, result = self._begun(archived), None
+        replay, result = self._started_replay(archived), None
         if replay is None:
             table = only_table(self._archive, archived)
             with self._sealed(archived, grows=not dry_run) as sealed:
                 if sealed is None:
-                    why = "a table has to be made or widened before it can be told"
+                    why = "a table has to be made or widened before that is known"
                     return Replayed(archived, skipped=why)
                 manifest = _manifest_of(sealed, table)
                 filtered = self._filtered[FILTERED]
@@ -119,7 +119,7 @@ class TableReplay:
                 replay = self._stage(archived, sealed, manifest)
                 self._put_successor(archived, replay, sealed)
         elif dry_run:
-            return Replayed(archived, skipped="its replay has begun, and will be finished")
+            return Replayed(archived, skipped="its replay was started, and will be finished")
         else:
             self._put_successor(archived, replay, None)
         self._archive.store.delete(archived.key)
@@ -151,10 +151,10 @@ class TableReplay:
             prefix, archived.topic_partition, archived.info.batch, _number(archived)
         )
 
-    def _begun(self, archived: ArchivedObject) -> ReplayOf | None:
+    def _started_replay(self, archived: ArchivedObject) -> ReplayOf | None:
         """Return the manifest of the replay that won, or its finished replay.
 
-        A finished one first: whoever slept may have staged the object again since.
+        A finished one first: a process that slept may have staged the object again since.
         """
         key = self._manifest_key(archived)
         finished = self._finished.key(key)
@@ -193,7 +193,7 @@ class TableReplay:
         key = self._manifest_key(archived)
         replay = ReplayOf(archived.key, _number(archived), tuple(_bad_offsets(sealed)))
         put_bytes(self._objects, key, replace(manifest, replay=replay).dump())
-        winner = self._begun(archived)
+        winner = self._started_replay(archived)
         assert winner is not None
         return winner
 
@@ -228,7 +228,7 @@ class TableReplay:
             local.delete()
 
     def _put(self, file: BatchFile, archived: ArchivedObject) -> None:
-        """Put a file; where it stands already, it is of this object: its name says so."""
+        """Put a file; if it exists already, it is of this object: its name says so."""
         metadata = {**file.info.metadata(), REPLAYED: name_of(archived)}
         table = only_table(self._archive, archived)
         if table is not None:
@@ -238,7 +238,7 @@ class TableReplay:
 
 
 def _number(archived: ArchivedObject) -> str:
-    """Return what tells an object in quarantine from the others of its batch."""
+    """Return the part of its name that an object in quarantine has alone in its batch."""
     set_aside, times = place_of(archived.name)
     number = f"{archived.name.generation}-{times}"
     return f"{number}-{set_aside}" if set_aside else number

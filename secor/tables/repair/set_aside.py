@@ -4,7 +4,7 @@ For one file, in this order:
 
 1. Read its messages from the log into a local file: where some are gone, nothing is changed.
 2. Note in the table that the file is *leaving*: from here on no cycle takes it.
-3. Put the object in quarantine.  Its name tells the file, so whoever repeats the command puts the
+3. Put the object in quarantine.  Its name says the file, so the command repeated puts the
    same object; a replay of it has one manifest for ever.
 4. Note in the table that the file is *quarantined*: its manifest is no longer needed for it.
 
@@ -216,5 +216,5 @@ class SetAside:
     def _put(self, quarantined: BatchFile, table: str) -> None:
         metadata = {**quarantined.info.metadata(), OF_TABLE: quote(table)}
         local = quarantined.local
-        with suppress(AlreadyExists):  # its name tells the file: an earlier try of ours
+        with suppress(AlreadyExists):  # its name says the file: an earlier try of ours
             self._objects.put(quarantined.key, local.content(), local.crc32c, metadata)

@@ -10,7 +10,7 @@ from secor.tables.catalog import Table
 from secor.tables.commit.commit_history import CommitHistory
 from secor.tables.commit.commit_result import Attempts, CommitRequest, Done, Proposal
 from secor.tables.commit.group_record import GroupRecord, Lineage, lineage
-from secor.tables.commit.repeating import files_of, lost_commits
+from secor.tables.commit.recommit import files_of, lost_commits
 from secor.tables.commit.selection import is_below, select
 from secor.tables.commit.table_commit import TableCommitter
 from secor.tables.commit.vector import TopicOffsets, Vector
@@ -20,7 +20,7 @@ from secor.tables.staging.staged_manifests import Staged
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What was decided, in sentences; without a ``commit`` there was nothing to decide."""
+    """The decisions, in sentences; without a ``commit`` there was nothing to decide."""
 
     changes: tuple[str, ...]
     commit: Done | None
@@ -40,7 +40,7 @@ class StateAcceptance:
         """Go on with the table, topics and clusters as they are now.
 
         Rows of a rolled back commit stay away; files staged for a dropped table are given up;
-        topics that were recreated, or are another cluster's, begin anew beside what is there.
+        topics that were recreated, or are another cluster's, begin anew next to what is there.
         """
         changes: list[str] = []
         attempts = Attempts()
@@ -93,7 +93,7 @@ def _accepted(
     operations: frozenset[Operation],
     is_finished: Callable[[str], bool],
 ) -> Proposal:
-    """Return what makes the present table, topics and clusters right; tell ``changes``."""
+    """Return what makes the present table, topics and clusters right; describe ``changes``."""
     manifests = [
         (item, item.manifest)
         for item in staged
@@ -141,7 +141,7 @@ def _accepted(
 def _is_settled(
     record: GroupRecord, item: Staged, manifest: Manifest, is_finished: Callable[[str], bool]
 ) -> bool:
-    """Tell whether the table has a manifest, or has given it up."""
+    """Return whether the table has a manifest, or has given it up."""
     if item.listed.replay:
         return item.listed.key in record.replays or is_finished(item.listed.key)
     return is_below(record.vector, manifest)
@@ -176,12 +176,12 @@ def _apart(
 
 
 def _foreign(vector: Vector, manifest: Manifest) -> str:
-    """Tell how a manifest's source differs from what the vector knows of it."""
+    """Return how a manifest's source differs from what the vector knows of it."""
     known = vector.topic(manifest.cluster, manifest.topic)
     if known is None:
         others = vector.clusters_of(manifest.topic)
         return (
-            f"topic {manifest.topic} of cluster {manifest.cluster} comes beside that of"
+            f"topic {manifest.topic} of cluster {manifest.cluster} comes next to that of"
             f" {', '.join(sorted(others))}"
             if others
             else ""

@@ -51,7 +51,7 @@ class ColumnNames:
 
     @property
     def null_keeping_names(self) -> frozenset[str]:
-        """The names of fields whose objects become maps: their null members are entries."""
+        """The names of fields with objects that become maps: their null members are entries."""
         return frozenset(self._null_keeping_names(self.columns))
 
     def _null_keeping_names(self, kind: pa.StructType) -> Iterator[str]:
@@ -73,7 +73,7 @@ class ColumnNames:
         }
 
     def conflicts(self, rows: pa.StructArray) -> dict[int, str]:
-        """Return the rows with two different values for one column, of which one would vanish."""
+        """Return the rows with two different values for one column: one would vanish."""
         return self._conflicts(rows, self.columns, "")
 
     def _conflicts(self, array: pa.Array, kind: pa.DataType, path: str) -> dict[int, str]:
@@ -134,7 +134,7 @@ class ColumnNames:
         return source.with_type(renamed.type), renamed
 
     def _sources(self, source: pa.StructType, kind: pa.StructType) -> dict[str, list[str]]:
-        """Return the fields that stand for each column, first the one with the column's name."""
+        """Return the source fields of each column, first the one with the column's name."""
         free = {field.name for field in source.fields}
         sources_by_name = {field.name: [field.name] for field in kind.fields if field.name in free}
         free -= set(sources_by_name)
@@ -155,7 +155,7 @@ class ColumnNames:
         return () if field_id is None else self.aliases.get(int(field_id), ())
 
     def _differs(self, source: pa.DataType, kind: pa.DataType) -> bool:
-        """Tell whether any field must be renamed or read as UUID."""
+        """Return whether any field must be renamed or read as UUID."""
         if pa.types.is_struct(source) and pa.types.is_struct(kind):
             sources = self._sources(source, kind)
             if any(names != [column] for column, names in sources.items()):
@@ -228,7 +228,7 @@ def _differing(candidates: list[tuple[pa.Field, pa.Array]], *, nulls: bool) -> d
 
 
 def is_uuid(kind: pa.DataType) -> bool:
-    """Tell whether a column has UUIDs."""
+    """Return whether a column has UUIDs."""
     return isinstance(kind, pa.UuidType)
 
 

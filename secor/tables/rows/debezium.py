@@ -25,7 +25,7 @@ Rows = npt.NDArray[np.int64]
 
 
 def read_envelopes(rows: Rows, fields: pa.StructArray, changed_rows: ReadChanges) -> list[Rows]:
-    """Read Debezium's envelopes; return the rows of deletions that only their key tells."""
+    """Read Debezium's envelopes; return the rows of deletions that have only their key."""
     return [_read(rows[chosen], alike, changed_rows) for chosen, alike in envelopes_of(fields)]
 
 
@@ -51,7 +51,7 @@ def _read(rows: Rows, envelopes: pa.StructArray, changed_rows: ReadChanges) -> R
 
 
 def has_field(envelopes: pa.StructArray, name: str) -> Truths:
-    """Tell which envelopes have a value in a field."""
+    """Return which envelopes have a value in a field."""
     present: Truths = field_at(envelopes, name).is_valid().to_numpy(zero_copy_only=False)
     return present
 

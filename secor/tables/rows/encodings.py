@@ -96,7 +96,7 @@ class Encodings:
         return _written(raw, scale) if raw else text
 
     def number(self, text: str) -> float | None:
-        """Return the double that a text stands for; None if it is no such text."""
+        """Return the double that a text encodes; None if it is no such text."""
         known = NOT_A_NUMBER.get(text.lower())
         if known is not None or not _NUMBER.fullmatch(text):
             return known
@@ -104,12 +104,12 @@ class Encodings:
         return number if math.isfinite(number) else None
 
     def bytes_of(self, text: str) -> bytes | None:
-        """Return the bytes that a text stands for; None if it is no such text."""
+        """Return the bytes that a text encodes; None if it is no such text."""
         return _BINARY[self.binary](text)
 
     @property
     def binary_name(self) -> str:
-        """What bytes are written as: Connect's JSON converter has a text for them, too."""
+        """The name of the encoding of bytes: Connect's JSON converter has a text for them, too."""
         return "base64" if self.binary == "bytes" else self.binary
 
 

@@ -84,7 +84,7 @@ class _Look:
         )
 
     def new_columns(self, rows: pa.StructArray) -> list[SchemaChange]:
-        """Return the columns that rows show beside the table's."""
+        """Return the columns that rows show and the table lacks."""
         return [change for change in self._changes_for(rows) if isinstance(change, AddColumn)]
 
     def first_misfit_that_grows(
@@ -156,7 +156,7 @@ class _Look:
 
 
 def _may_round(kept: pa.DataType, shown: pa.DataType, declared: bool = False) -> bool:
-    """Tell whether declared doubles meet columns of floats, by the types alone."""
+    """Return whether declared doubles meet columns of floats, by the types alone."""
     if pa.types.is_struct(kept) and pa.types.is_struct(shown):
         shown_fields = {field.name: field for field in shown.fields}
         return any(

@@ -14,8 +14,8 @@ from secor.tables.rows.routing import Route
 
 @dataclass(frozen=True, slots=True)
 class ColumnNotes:
-    """What is to be said of new columns: ``outvoted`` values that will not fit them, and those
-    that are text because their fields hold ``mixed`` kinds.
+    """Remarks about new columns: ``outvoted`` values that will not fit them, and those that are
+    text because their fields hold ``mixed`` kinds.
 
     ``kinds`` has the kinds of values of each field in the messages that the columns were made
     from, by dotted path, and ``first`` the place of the first of them.

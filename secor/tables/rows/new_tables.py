@@ -31,7 +31,7 @@ times slower, where a table does not say it.
 
 
 def can_be_made(seen: pa.DataType) -> bool:
-    """Tell whether messages of this type tell a column of a new table."""
+    """Return whether messages of this type give a new table a column."""
     return bool(pa.types.is_struct(seen)) and bool(changes_for(pa.struct([]), seen))
 
 
@@ -40,7 +40,7 @@ def new_table(
     seen: pa.DataType | None,
     metadata_columns: Sequence[str] = (),
 ) -> NewTable | None:
-    """Return the table to be made; None as long as neither file nor message tells its columns.
+    """Return the table to be made; None as long as neither file nor message gives its columns.
 
     ``seen`` is the type of the first messages.  Raises ``ConfigurationError``.
     """

@@ -85,7 +85,7 @@ def _are_signals(objects: pa.StructArray, names: Sequence[str]) -> Truths:
 
 
 def _have_only(objects: pa.StructArray, names: Sequence[str]) -> Truths:
-    """Tell which objects have no value under other names."""
+    """Return which objects have no value under other names."""
     only = np.ones(len(objects), dtype=bool)
     for field, column in children(objects):
         if field.name not in names:

@@ -35,7 +35,7 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
-    """How the tables of a route are treated, and made where they are missing.
+    """Settings of a route's tables, which are made where they are missing.
 
     ``names`` says what becomes of characters in values that no name has, ``numbers`` what new
     columns of numbers are, ``units`` which numbers are times.  ``any_text``: columns of text take
@@ -96,16 +96,16 @@ class Route:
 
     @property
     def changes_rows(self) -> bool:
-        """Whether messages change rows; else they are appended."""
+        """True if messages change rows; else they are appended."""
         return self.settings.changes.mode != "append"
 
     @property
     def reads_envelopes(self) -> bool:
-        """Whether messages are Debezium's envelopes."""
+        """True if messages are Debezium's envelopes."""
         return self.settings.changes.reads_envelopes
 
     def passes_over(self, events: Codes) -> Truths:
-        """Tell which messages change no row of the route's tables."""
+        """Return which messages change no row of the route's tables."""
         if not self.reads_envelopes:
             return np.zeros(len(events), dtype=bool)
         ignored = self.settings.changes.truncate == "ignore"
@@ -113,23 +113,23 @@ class Route:
 
     @property
     def deletes_rows(self) -> bool:
-        """Whether messages may delete rows, those without a value among them."""
+        """True if messages may delete rows, those without a value among them."""
         return self.settings.changes.mode in ("upsert", "cdc")
 
     @property
     def named_by_messages(self) -> bool:
-        """Whether messages name the table; else the topic is enough."""
+        """True if messages name the table; else the topic is enough."""
         return any(path not in (None, "topic") for _, path in self.template)
 
     @property
     def named_by_field_alone(self) -> bool:
-        """Whether a field has the whole name, namespace and all: ``{fields.table}``."""
+        """True if a field has the whole name, namespace and all: ``{fields.table}``."""
         return [text for text, _ in self.template] == [""] and self.named_by_messages
 
     @property
     def _joints(self) -> list[bool]:
-        """Whether, by piece of the template, its value and the next are joined by letters that
-        values may have, too; a dot or a hyphen is in no value's name.
+        """The pieces of the template that are joined to the next value by letters that values may
+        have, too; a dot or a hyphen is in no value's name.
         """
         joints = [
             is_field(path) and is_field(following) and escaped_name(between) == between
@@ -138,7 +138,7 @@ class Route:
         return [*joints, False]
 
     def may_name(self, topic: str, table: str) -> bool:
-        """Tell whether messages of a topic may go to a table of this name."""
+        """Return whether messages of a topic may go to a table of this name."""
         if not self.named_by_messages:
             return self.name_for(topic) == table
         pattern = ""
@@ -190,7 +190,7 @@ class Route:
 
 
 def is_field(path: str | None) -> bool:
-    """Tell whether a piece of a template is a field of messages."""
+    """Return whether a piece of a template is a field of messages."""
     return path is not None and path != "topic"
 
 

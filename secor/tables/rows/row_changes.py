@@ -30,10 +30,10 @@ Truths = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ChangeSettings:
-    """How messages of a route change rows.
+    """Settings of how a route's messages change rows.
 
     ``key`` names the identifier columns; without it they are the table's own.  In mode
-    ``insert`` each message is a row of its own, told apart by its place in Kafka: for tables
+    ``insert`` each message is a row of its own, identified by its place in Kafka: for tables
     that only an engine can append to.  In mode ``upsert`` a message is the newest state of its
     key, unless ``operation_field`` has one of ``deletes``.  In mode ``cdc`` that field says what
     each message is; without a field the messages are Debezium's envelopes.  A column whose value
@@ -53,12 +53,12 @@ class ChangeSettings:
 
     @property
     def reads_envelopes(self) -> bool:
-        """Whether messages are Debezium's envelopes."""
+        """True if messages are Debezium's envelopes."""
         return self.mode == "cdc" and self.operation_field is None
 
     @property
     def placeholder(self) -> Placeholder | None:
-        """What stands in place of a value that an update leaves out."""
+        """The placeholder of a value that an update leaves out."""
         return Placeholder(self.unavailable_value) if self.unavailable_value else None
 
     @property
@@ -77,7 +77,7 @@ class ChangeSettings:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What ``rows`` (numbers in the work) are: the decoded ``source`` has a row for each."""
+    """The changes of ``rows`` (numbers in the work): the decoded ``source`` has a row for each."""
 
     operation: int
     rows: npt.NDArray[np.int64]
@@ -123,5 +123,5 @@ class ReadChanges:
 
 
 def among(values: Texts, wanted: Sequence[str], null: bool = False) -> Truths:
-    """Tell which rows have one of the ``wanted`` texts; ``null`` is for those without text."""
+    """Return which rows have one of the ``wanted`` texts; ``null`` is for those without text."""
     return values.lookup(np.isin(np.array(values.distinct, dtype=object), list(wanted)), null)

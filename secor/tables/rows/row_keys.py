@@ -21,17 +21,17 @@ from secor.parsing.decoders.keys import KeyReader
 from secor.tables.rows.row_changes import DELETE, ReadChanges
 
 RESERVED = frozenset({"_file", "_pos", "_deleted", "_spec_id", "_partition"})
-"""Columns that Spark has beside those of an Iceberg table: it merges into none that has its own."""
+"""Columns that Spark adds to those of an Iceberg table: it merges into none that has its own."""
 
 
 FRAMED = "it has the frame of a schema registry: set parser.key.decoder"
 
 
 def check_key(key: Sequence[str], columns: pa.Schema, where: str) -> None:
-    """Raise ``ConfigurationError`` for columns that cannot tell rows apart, or no engine knows."""
+    """Raise ``ConfigurationError`` for columns that cannot identify rows, or no engine knows."""
     if not key:
         raise ConfigurationError(
-            f"{where}: it has no identifier fields: name the columns that tell its rows apart as"
+            f"{where}: it has no identifier fields: name the columns that identify its rows as"
             " key of [[tables]]"
         )
     for name in key:
@@ -89,7 +89,7 @@ def read_keys(
         return
     keys = chunk.records.column("key").take(pa.array(rows)).to_pylist()
     objects = [_key_object(key, raw) for raw in keys]
-    why = f"deletes, and its key does not tell {', '.join(key)}"
+    why = f"deletes, and its key does not have {', '.join(key)}"
     for row, raw, text in zip(rows.tolist(), keys, objects, strict=True):
         if text is None:
             changed_rows.bad[row] = f"{why}: {FRAMED}" if _is_framed(raw) else why
@@ -115,7 +115,7 @@ def _read_decoded(
     changed_rows: ReadChanges,
     reader: KeyReader,
 ) -> None:
-    why = f"deletes, and its key does not tell {', '.join(key)}"
+    why = f"deletes, and its key does not have {', '.join(key)}"
     for group, decoded in reader.read(chunk.records.take(pa.array(rows))):
         deleted = rows[group]
         columns = reader.identifiers(decoded.rows, key)
@@ -143,7 +143,7 @@ def partial_rows(
     chunk: Chunk,
     reader: KeyReader | None,
 ) -> list[int]:
-    """Return the places of rows as they were of which nothing but the source's key is there.
+    """Return the places of earlier rows that have nothing but the source's key.
 
     PostgreSQL sends no more unless the table has ``REPLICA IDENTITY FULL``.  Debezium then fills
     columns that may not be null with zeros and empty texts: no values of the row, and no keys.
@@ -188,7 +188,7 @@ def _fields_of(raw: bytes | None) -> frozenset[str] | None:
 
 
 def _is_filler(value: object) -> bool:
-    """Tell whether a value may be one that Debezium made up."""
+    """Return whether a value may be one that Debezium made up."""
     return not value or value in _FILLERS
 
 
@@ -197,7 +197,7 @@ _FILLERS = ("AA==", _EPOCH.date(), _EPOCH, _EPOCH.replace(tzinfo=None), time())
 
 
 def _key_object(key: Sequence[str], raw: bytes | None) -> bytes | None:
-    """Return a key as a JSON object of identifier columns; None where it tells none."""
+    """Return a key as a JSON object of identifier columns; None where it has none."""
     if raw is None:
         return None
     try:
@@ -227,5 +227,5 @@ def _is_schema(data: object) -> bool:
 
 
 def _is_framed(raw: bytes | None) -> bool:
-    """Tell whether a key begins as those of a registry's serialisers do, and no text does."""
+    """Return whether a key begins as those of a registry's serialisers do, and no text does."""
     return raw is not None and raw[:1] in (b"\0", b"\1", b"\3") and len(raw) >= 5

@@ -185,7 +185,7 @@ def _struct(kept: pa.StructType, seen: pa.StructType, path: Path) -> Iterator[Sc
 def _new_fields(
     shown: Mapping[str, pa.DataType], known: Iterable[str]
 ) -> Iterator[tuple[str, pa.DataType]]:
-    """Give the fields that can be columns beside those that are ``known``."""
+    """Give the fields that can be columns besides those that are ``known``."""
     # Most readers of tables take Id and id for one column, and no name for none.
     taken = {"", *(name.lower() for name in known)}
     for name, kind in shown.items():
@@ -231,7 +231,7 @@ def _wider(kept: pa.DataType, seen: pa.DataType) -> pa.DataType | None:
 def column_type(seen: pa.DataType, *, keep_required: bool = False) -> pa.DataType | None:
     """Return the type of a new column, None while its values show none.
 
-    JSON text, which stands for values of several kinds, becomes a string.  ``keep_required``
+    JSON text, the type of values of several kinds, becomes a string.  ``keep_required``
     is for declared types: what may not be null in a struct stays so.
     """
     if pa.types.is_struct(seen) and not keep_required:

@@ -39,7 +39,7 @@ METADATA_TYPES: Mapping[str, pa.DataType] = {
     "_key": pa.binary(),
     "_headers": _headers_type(required=False),
 }
-"""Columns that tell where a row came from, and what its message had, as new tables get them."""
+"""Columns for a row's place in Kafka and its message's metadata, as new tables get them."""
 
 
 OTHER_TYPES: Mapping[str, pa.DataType] = {
@@ -111,12 +111,12 @@ class TableRows:
 
     @property
     def origin_names(self) -> frozenset[str]:
-        """The names, in small letters, of columns that tell of the messages."""
+        """The names, in small letters, of columns of the messages' metadata."""
         return frozenset(name.lower() for name in self._origin)
 
     @property
     def null_keeping_names(self) -> frozenset[str]:
-        """The names of fields that become maps, whose null members are entries."""
+        """The names of fields that become maps: their null members are entries."""
         return self._names.null_keeping_names
 
     @property
@@ -181,7 +181,7 @@ class TableRows:
         return Counter(path for row in rows for path in paths_of(loads(texts[row].as_py())))
 
     def with_origin(self, fitted: pa.StructArray, chunk: Chunk) -> pa.StructArray:
-        """Return all columns of the table, those that tell of the messages included."""
+        """Return all columns of the table, those of the messages' metadata included."""
         if not self._origin and fitted.type.num_fields == len(self.schema):
             return fitted
         columns: list[pa.Array] = []
@@ -220,7 +220,7 @@ def paths_of(extra: Mapping[str, Any], around: str = "") -> Iterator[str]:
 
 
 def missing_origin(schema: pa.Schema, metadata_columns: Iterable[str]) -> list[str]:
-    """Return the columns that tell of messages and that a table should have and does not."""
+    """Return the columns of messages' metadata that a table should have and does not."""
     return [name for name in metadata_columns if schema.get_field_index(name) < 0]
 
 

@@ -39,7 +39,7 @@ _POINTS = (
     "0101000020e6100000000000fc83d797c1000000fc83d797c1",
     "0101000020e61000000c21e7fdff7f66401842cefbff7f5640",
 )
-"""Well-known binary of the points that stand for a geometry and for a geography."""
+"""Well-known binary of the points that replace a geometry and a geography."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Placeholder:
         """The key and the value of the only entry of a map."""
         return self.texts[0]
 
-    def stands_in(self, value: Any) -> bool:
-        """Tell whether a value as JSON has it is the placeholder."""
+    def matches(self, value: Any) -> bool:
+        """Return whether a value as JSON has it is the placeholder."""
         match value:
             case str():
                 return value in self.texts
@@ -103,7 +103,7 @@ class Placeholder:
         return wkb in raw or wkb in [base64.b64encode(point).decode() for point in raw]
 
     def find(self, column: pa.Array, field: pa.Field) -> Truths | None:
-        """Return a mask of the rows whose value is the placeholder; None if there are none."""
+        """Return a mask of the rows that have the placeholder; None if there are none."""
         candidates = self._candidates(column, field)
         if candidates is None:
             return None
@@ -113,7 +113,7 @@ class Placeholder:
         chosen = column.take(pa.array(rows))
         values = parse_mixed(chosen) if is_mixed(field) else _python(chosen, field)
         mask = np.zeros(len(column), dtype=bool)
-        mask[rows] = [self.stands_in(value) for value in values]
+        mask[rows] = [self.matches(value) for value in values]
         return mask if mask.any() else None
 
     def _candidates(self, column: pa.Array, field: pa.Field) -> Truths | None:
@@ -162,7 +162,7 @@ class Placeholder:
 
 
 def _python(column: pa.Array, field: pa.Field) -> list[Any]:
-    """Return values as ``Placeholder.stands_in`` takes them."""
+    """Return values as ``Placeholder.matches`` takes them."""
     if pa.types.is_map(field.type):
         return [None if value is None else dict(value) for value in column.to_pylist()]
     values = column.to_pylist()
@@ -188,7 +188,7 @@ def hide_unavailable(
 ) -> tuple[pa.StructArray, Mapping[str, Truths]]:
     """Return rows with null where their value is the placeholder, and where that is, by field.
 
-    Fields of which ``keeps_value`` says so have it all the same: columns that must have a value.
+    Fields have it all the same where ``keeps_value`` says so: columns that must have a value.
     """
     masks = {}
     columns, fields = [], []

@@ -29,7 +29,7 @@ from secor.parsing.fields import parse_mixed
 
 Unit = Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
 Units = Mapping[str, Unit]
-"""By column, as a dotted path; ``EVERY`` stands for all others of times and timestamps."""
+"""By column, as a dotted path; ``EVERY`` means all other times and timestamps."""
 
 EVERY = "*"
 NO_COLUMN = pa.null()
@@ -57,7 +57,7 @@ def unit_of(units: Units, path: str, kind: pa.DataType) -> Unit | None:
 
 
 def leads_to(units: Units, path: str) -> bool:
-    """Tell whether there are units for columns within a struct."""
+    """Return whether there are units for columns within a struct."""
     return any(column.startswith(f"{path}.") for column in units)
 
 

@@ -82,7 +82,7 @@ class ValueForms:
 
     @property
     def identity(self) -> str:
-        """All that changes what becomes of a value, beside the columns."""
+        """All that changes what becomes of a value, besides the columns."""
         encodings = "" if self._encodings is None else f":{self._encodings.identity}"
         return f"{encodings}:units-1 {sorted(self._units.items())}" if self._units else encodings
 
@@ -226,7 +226,7 @@ def _is_time(kind: pa.DataType) -> bool:
 
 
 def _from_texts(value: _Value, encodings: Encodings, kind: pa.DataType, path: str) -> _Value:
-    """Read texts that stand for values of other types."""
+    """Read texts of values of other types."""
     texts = value.column.to_pylist()
     if pa.types.is_decimal(kind):
         digits = [encodings.digits(text, kind.scale) for text in texts]
@@ -249,7 +249,7 @@ def _floats(
     encodings: Encodings,
     path: str,
 ) -> _Value:
-    """Read what is no finite number, and numbers beside it."""
+    """Read what is no finite number, and numbers among it."""
     read: list[Any] = []
     bad: dict[int, str] = {}
     for row, (single, text) in enumerate(zip(values, texts, strict=True)):

@@ -180,7 +180,7 @@ def _can_be_written(value: pa.Scalar) -> bool:
 
 
 def comparable_columns(schema: pa.Schema) -> list[pa.Field]:
-    """Return the columns of a table of which engines take equality: no nested ones."""
+    """Return the columns that engines can compare for equality: no nested ones."""
     return [column for column in schema if not pa.types.is_nested(column.type)]
 
 

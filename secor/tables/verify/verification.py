@@ -86,7 +86,7 @@ class ComparedFile:
 
 @dataclass(frozen=True, slots=True)
 class NothingCompared:
-    """Why no message was compared; ``is_right`` where there is none."""
+    """The reason why no message was compared; ``is_right`` where there is none."""
 
     why: str
     is_right: bool
@@ -138,7 +138,7 @@ class Routed:
 @dataclass(frozen=True, slots=True)
 class TableComparison:
     """``left_out`` messages are filtered or not routed, as the configuration says now;
-    ``unknown`` may be in tables that do not tell the offsets of their rows.
+    ``unknown`` may be in tables that do not have the offsets of their rows.
     """
 
     findings: tuple[TableFinding, ...]
@@ -159,7 +159,7 @@ def compare(
 
     A message belongs into each table that a route sends it to, or into quarantine and no table.
     Those that were ``set_aside`` are in quarantine for one table each, and in the others.
-    ``silent`` are tables that do not tell the offsets of their rows, and the rows of those
+    ``silent`` are tables that do not have the offsets of their rows, and the rows of those
     ``by_key`` are compared in another way.
     """
     findings = []

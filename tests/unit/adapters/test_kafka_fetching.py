@@ -23,7 +23,7 @@ from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.fetching import Fetching
 from secor.adapters.kafka.insides import send_fetches, use_records
 from secor.adapters.kafka.log_ends import LogEnds
-from secor.adapters.kafka.metadata_queries import Questions
+from secor.adapters.kafka.metadata_queries import MetadataClient
 from secor.adapters.kafka.replicas import LEADERS_FOR
 from secor.adapters.kafka.stalls import StallDetector
 from secor.core.errors import CorruptBatch, RestartPartition, TopicRecreated
@@ -61,7 +61,7 @@ class World:
         client: Any = SimpleNamespace(
             fetcher=self.fetcher, subscription=self.subscription, cluster=cluster
         )
-        self.ends = LogEnds(client, Questions(client, 1.0), 15.0)
+        self.ends = LogEnds(client, MetadataClient(client, 1.0), 15.0)
         self.ends.assigned({A, B})
         self.stalls: list[tuple[TopicPartition, int, int, float, str]] = []
         self.fetching = Fetching(

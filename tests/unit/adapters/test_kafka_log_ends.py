@@ -146,7 +146,7 @@ def test_a_transaction_is_asked_for_when_it_has_been_open_for_seconds(world: Wor
     assert world.asked == [[A]]
     withheld = world.ends.withheld(A)
     assert withheld == Withheld(50, EPOCH + 100, transaction)
-    assert withheld.begun == EPOCH
+    assert withheld.began == EPOCH
     world.ends.heard(A, 20, 80)
     assert world.ends.withheld(A) == Withheld(60, EPOCH + 100, transaction)
 

@@ -145,7 +145,7 @@ def test_a_backup_that_lags_behind_stops_the_plan(world: World) -> None:
 
 def test_a_hole_in_the_backup_stops_the_plan_unless_allowed(world: World) -> None:
     fake(world).delete(f"backup/{TOPIC}/offset=0/1_0_{20:020d}.seq")
-    with pytest.raises(ConfigurationError, match=r"no backup object tells of offsets \[20, 40\)"):
+    with pytest.raises(ConfigurationError, match=r"no backup object has offsets \[20, 40\)"):
         world.plan(offsets(0, 0, 60))
     plan = world.planner(allow_gaps=True).plan(offsets(0, 0, 60))
     assert plan.notes

@@ -97,7 +97,7 @@ def test_what_cannot_be_read_is_overwritten_by_the_offset(archive: Archive) -> N
     ledger = OperatorLedger({CLICKS: Entry(40)}, corrupt={CLICKS})
     planned = plan_move(ledger, archive, CLICKS, 40, generation=1)
     assert planned.before is None
-    assert planned.remarks == ("what stands there cannot be read, and is overwritten",)
+    assert planned.remarks == ("the present entry cannot be read, and is overwritten",)
     assert move(ledger, archive, planned) == Entry(40)
     ledger.corrupt.add(CLICKS)
     with pytest.raises(ConfigurationError, match="--delete-objects"):

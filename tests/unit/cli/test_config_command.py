@@ -10,7 +10,7 @@ from secor.cli.config import command
 from secor.cli.run import command as service
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError
-from secor.wiring.check_references import unusable_materials
+from secor.wiring.check_references import unusable_references
 
 CONFIG = """
 [group]
@@ -184,7 +184,7 @@ def test_a_plugin_whose_fields_would_not_show_is_a_fault(
         "output": {"format": form, "codec": "none"},
         "parser": {"decoder": "none", "transforms": transforms},
     }
-    faults = unusable_materials(Config.model_validate(tree))
+    faults = unusable_references(Config.model_validate(tree))
     assert list(faults) == (["parser.transforms.0.plugin"] if refused else [])
     assert all("for_layout_only = True" in why for why in faults.values())
 

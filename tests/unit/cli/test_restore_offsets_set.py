@@ -14,7 +14,7 @@ from secor.cli.restore_control import offsets
 from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange
 from secor.restore.model import SourceExtent, SourcePartition
-from secor.wiring.restore_admin import check_offset, not_begun
+from secor.wiring.restore_admin import check_offset, not_started
 
 EXTENT = SourceExtent(SourcePartition("archive", "seg", 0), OffsetRange(0, 1800))
 
@@ -38,12 +38,12 @@ def test_an_offset_beyond_the_archive_is_refused_unless_it_is_meant() -> None:
 @pytest.mark.parametrize(
     ("ids", "what"),
     [
-        ([], "job j has not begun: see secor restore run"),
-        (["secor:j::"], "job j has not begun"),
+        ([], "job j was not started: see secor restore run"),
+        (["secor:j::"], "job j was not started"),
         (["secor:j:seg:0"], r"secor-restore-j is gone, and job j has written before \(the brokers"),
     ],
 )
 def test_a_job_that_lost_its_offsets_topic_has_begun(ids: list[str], what: str) -> None:
     admin = SimpleNamespace(transactional_ids=lambda _prefix: ids)
     job: Any = SimpleNamespace(name="j", transactional=True, admin=admin)
-    assert re.search(what, not_begun(job))
+    assert re.search(what, not_started(job))

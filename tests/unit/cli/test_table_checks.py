@@ -24,7 +24,7 @@ from secor.tables.commit.vector import Vector
 from secor.tables.overview import TableOverview
 from secor.tables.staging.staged_manifests import Staged
 from secor.wiring import clients, table_coordination, table_group
-from secor.wiring.check_references import unusable_materials
+from secor.wiring.check_references import unusable_references
 from tests.fakes.store import FakeStore
 from tests.unit.adapters.iceberg_tables import sqlite_catalog
 
@@ -147,7 +147,7 @@ def test_config_check_looks_at_tables_that_are_to_be_made(
     )
     given = {key: str(declared) if it == "DECLARED" else it for key, it in table.items()}
     config = config_of(tmp_path, {"table": "db.t", "auto_create": True, **given})
-    assert words in unusable_materials(config)["tables.0"]
+    assert words in unusable_references(config)["tables.0"]
 
 
 def test_a_group_that_feeds_the_same_topic_into_the_same_table_is_told(
@@ -320,15 +320,15 @@ def test_a_catalog_that_cannot_be_opened_is_told_by_config_check(
     tmp_path: Path, properties: dict[str, str | None], words: str
 ) -> None:
     config = config_of(tmp_path, {"table": "db.t", "auto_create": True})
-    assert "catalog.properties" not in unusable_materials(config)
+    assert "catalog.properties" not in unusable_references(config)
     changed = change_catalog(config, **properties)
-    assert words in unusable_materials(changed)["catalog.properties"]
+    assert words in unusable_references(changed)["catalog.properties"]
 
 
 def test_a_catalog_needs_no_place_where_every_table_has_one(tmp_path: Path) -> None:
     route = {"table": "db.t", "auto_create": True, "location": "s3://bucket/t"}
     config = change_catalog(config_of(tmp_path, route), warehouse=None)
-    assert not unusable_materials(config)
+    assert not unusable_references(config)
 
 
 def test_the_librarys_own_variables_may_name_the_catalog(
@@ -336,7 +336,7 @@ def test_the_librarys_own_variables_may_name_the_catalog(
 ) -> None:
     config = change_catalog(config_of(tmp_path, {"table": "db.t"}), type=None, uri=None)
     monkeypatch.setenv("PYICEBERG_CATALOG__SECOR__URI", "https://catalog.example")
-    assert not unusable_materials(config)
+    assert not unusable_references(config)
 
 
 def test_a_table_that_is_stopped_is_a_fault(tmp_path: Path, group: Group) -> None:

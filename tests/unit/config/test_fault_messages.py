@@ -166,9 +166,12 @@ def test_wrong_values_are_told_in_plain_words(text: str, tmp_path: Path) -> None
         (b"[output\n", "(at line 1, column 8)"),
         (b"a = 1\noutput.prefix = backup\n", "(at line 2, column 17): text needs quotes"),
         (b'output.prefix = "backup\n', "(at line 1, column 24): a text ends with its quote"),
-        (b"a = 1\na = 2\n", "a key stands twice"),
-        (b"[policy]\na = 1\n[policy]\n", "the table [policy] stands twice: put its keys together"),
-        (b'a = 1\nb = "\xff"\n', "is not TOML, whose text is UTF-8 (see line 2): save it as UTF-8"),
+        (b"a = 1\na = 2\n", "a key is there twice"),
+        (
+            b"[policy]\na = 1\n[policy]\n",
+            "the table [policy] is there twice: put its keys together",
+        ),
+        (b'a = 1\nb = "\xff"\n', "is not TOML, which is UTF-8 text (see line 2): save it as UTF-8"),
     ],
 )
 def test_what_is_not_toml_is_told_with_its_line(text: bytes, told: str, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.fakes.failing_format import FailingFormat, Refuse, refuse
 from tests.fakes.format import PlainFormat, PlainWriter
 from tests.fakes.ledger import LedgerServer
 from tests.fakes.source import FakeBroker
-from tests.unit.consume.test_suspects import KEY, Deadly, Death, Machine, stored
+from tests.unit.consume.test_poison_messages import KEY, Deadly, Death, Machine, stored
 
 
 class LosslessFormat(PlainFormat):

@@ -78,10 +78,10 @@ WITHIN: dict[str, set[str]] = {
     "secor.consume.ttl_cache": set(),
     "secor.consume.stored_object_guard": {"secor.consume.ttl_cache"},
     "secor.consume.watched_parser": set(),
-    "secor.consume.suspects": {"secor.consume.ttl_cache", "secor.consume.watched_parser"},
+    "secor.consume.poison_messages": {"secor.consume.ttl_cache", "secor.consume.watched_parser"},
     "secor.consume.positioning": {
         *("secor.consume.ttl_cache", "secor.consume.stored_object_guard"),
-        "secor.consume.suspects",
+        "secor.consume.poison_messages",
     },
     "secor.archive.beginning": set(),
     "secor.archive.erasures": set(),

@@ -72,4 +72,4 @@ def test_the_files_are_those_that_a_message_passes(tmp_path: Path) -> None:
         for file in own
         if file.relative_to(package).parts[0] not in LEFT_OUT
     }
-    assert passed == {*listed("way of a message"), *listed("beside the way")}
+    assert passed == {*listed("way of a message"), *listed("off the way")}

@@ -10,7 +10,7 @@ from secor.core.errors import (
     Unavailable,
 )
 from secor.core.model import TopicPartition
-from secor.restore.control import JobControl, JobRecord, Wish
+from secor.restore.control import JobControl, JobRecord, RequestedState
 from secor.restore.job_preflight import record_findings
 from secor.restore.offsets import job_key, record
 from secor.restore.preflight import Severity
@@ -28,7 +28,7 @@ def test_the_first_start_writes_the_record_and_later_ones_find_it() -> None:
     control = control_of(world)
     assert control.read() is None
     first = control.start("spec", 2)
-    assert first == JobRecord(Wish.RUNNING, 1, "spec", 2)
+    assert first == JobRecord(RequestedState.RUNNING, 1, "spec", 2)
     assert control_of(world).start("spec", 2) == first
 
 
@@ -36,7 +36,7 @@ def test_the_ids_of_targets_are_kept_from_their_first_start_until_offsets_are_re
     control = control_of(World())
     control.start("spec", 2, targets={"a": "1"})
     assert control.start("spec", 2, targets={"a": "2", "b": "3"}).targets == {"a": "1", "b": "3"}
-    assert control.wish(Wish.STOPPED).targets == {"a": "1", "b": "3"}
+    assert control.request(RequestedState.STOPPED).targets == {"a": "1", "b": "3"}
     known = control.read()
     assert known is not None
     assert known.targets == {"a": "1", "b": "3"}
@@ -53,7 +53,7 @@ def test_a_record_without_ids_of_targets_is_read() -> None:
     value = b'{"generation":7,"partitions":2,"spec":"spec","state":"paused"}'
     writer.write(WHERE, record(job_key("job"), value, 0))
     writer.commit()
-    assert control.read() == JobRecord(Wish.PAUSED, 7, "spec", 2)
+    assert control.read() == JobRecord(RequestedState.PAUSED, 7, "spec", 2)
 
 
 def test_another_spec_and_another_number_of_partitions_are_refused() -> None:
@@ -70,11 +70,11 @@ def test_another_store_is_refused_by_name_until_a_person_says_that_the_archive_m
     control.start("spec", 2, archive="s3://logs")
     with pytest.raises(SpecChanged, match=r"began to read s3://logs, and \[store\] is s3://other"):
         control.start("spec", 2, archive="s3://other")
-    control.wish(Wish.STOPPED)
+    control.request(RequestedState.STOPPED)
     refused, _ = record_findings(control.read(), "job", "spec", 2, "s3://other")
     assert refused.severity is Severity.REFUSE
     assert "resume --moved" in refused.what
-    control.wish(Wish.RUNNING, "s3://other")
+    control.request(RequestedState.RUNNING, "s3://other")
     assert control.start("spec", 2, archive="s3://other").archive == "s3://other"
     assert control.adopt("spec", "s3://third").archive == "s3://third"
 
@@ -84,7 +84,7 @@ def test_a_job_of_before_learns_its_store_at_the_next_start_and_keeps_it() -> No
     assert control.start("spec", 2).archive is None
     assert not list(record_findings(control.read(), "job", "spec", 2, "s3://logs"))
     assert control.start("spec", 2, archive="s3://logs").archive == "s3://logs"
-    assert control.wish(Wish.PAUSED).archive == "s3://logs"
+    assert control.request(RequestedState.PAUSED).archive == "s3://logs"
     known = control.start("spec", 2, archive="s3://logs", targets={"a": "1"})
     assert control.read() == known
     assert known.generation == 2, "a person has paused it once, and learning is no change"
@@ -112,14 +112,14 @@ def test_an_offsets_topic_that_is_gone_is_told_apart_from_brokers_that_are_away(
 def test_every_change_counts_a_generation() -> None:
     control = control_of(World())
     control.start("spec", 2)
-    assert control.wish(Wish.PAUSED) == JobRecord(Wish.PAUSED, 2, "spec", 2)
+    assert control.request(RequestedState.PAUSED) == JobRecord(RequestedState.PAUSED, 2, "spec", 2)
     assert control.adopt("new").generation == 3
-    assert control.read() == JobRecord(Wish.PAUSED, 3, "new", 2)
+    assert control.read() == JobRecord(RequestedState.PAUSED, 3, "new", 2)
 
 
 def test_a_job_that_never_began_cannot_be_changed() -> None:
-    with pytest.raises(ConfigurationError, match="has not begun"):
-        control_of(World()).wish(Wish.STOPPED)
+    with pytest.raises(ConfigurationError, match="was not started"):
+        control_of(World()).request(RequestedState.STOPPED)
 
 
 def test_of_two_that_change_at_a_time_the_first_begins_anew() -> None:
@@ -130,11 +130,13 @@ def test_of_two_that_change_at_a_time_the_first_begins_anew() -> None:
 
     def hook(name: str) -> None:
         if name == "before produce" and not done:
-            done.append(JobRecord(Wish.PAUSED, 0, "", 0))
-            done.append(control_of(world).wish(Wish.PAUSED))
+            done.append(JobRecord(RequestedState.PAUSED, 0, "", 0))
+            done.append(control_of(world).request(RequestedState.PAUSED))
 
     world.cluster.hook = hook
-    assert control.wish(Wish.STOPPED) == JobRecord(Wish.STOPPED, 3, "spec", 2)
+    assert control.request(RequestedState.STOPPED) == JobRecord(
+        RequestedState.STOPPED, 3, "spec", 2
+    )
     assert done[1].generation == 2
 
 
@@ -156,7 +158,7 @@ def test_a_daemon_that_begins_second_with_another_file_is_refused() -> None:
 
     def hook(name: str) -> None:
         if name == "before init_producer_id" and not others:
-            others.append(JobRecord(Wish.RUNNING, 0, "", 0))
+            others.append(JobRecord(RequestedState.RUNNING, 0, "", 0))
             others.append(control_of(world).start("theirs", 2))
 
     world.cluster.hook = hook
@@ -170,7 +172,7 @@ def test_the_plan_compares_the_spec_and_says_that_the_job_does_not_run() -> None
     assert not list(record_findings(control.read(), "job", "spec", 2, None))
     control.start("spec", 2)
     assert not list(record_findings(control.read(), "job", "spec", 2, None))
-    control.wish(Wish.STOPPED)
+    control.request(RequestedState.STOPPED)
     (stopped,) = record_findings(control.read(), "job", "spec", 2, None)
     assert (stopped.severity, stopped.what.split(",")[0]) == (Severity.WARN, "the job is stopped")
     refused, _ = record_findings(control.read(), "job", "other", 2, None)

@@ -21,12 +21,12 @@ from secor.core.pace import Pace
 from secor.core.ports import Assigned, Event, Revoked
 from secor.core.transactions import BrokerCode
 from secor.restore.boundaries import Boundaries
-from secor.restore.control import JobRecord, Wish
+from secor.restore.control import JobRecord, RequestedState
 from secor.restore.engine import (
     DISCOVER_EVERY,
     GONE_LOOKS,
     OTHERS_EVERY,
-    WISH_EVERY,
+    RECORD_EVERY,
     Ended,
     Engine,
 )
@@ -66,7 +66,7 @@ class Told(Silent):
     def failed(self, source: SourcePartition, error: SecorError, meaning: After) -> None:
         self.errors.append((error, meaning))
 
-    def wished(self, wish: Wish) -> None: ...
+    def requested_state_changed(self, requested: RequestedState) -> None: ...
 
     def assigned(self, sources: int) -> None: ...
 
@@ -84,7 +84,7 @@ class Daemon:
     ) -> None:
         self.world = World(source=source or ListSource())
         self.group, self.told = Group(), Told()
-        self.record: JobRecord | None = JobRecord(Wish.RUNNING, 1, SPEC.hash, 2)
+        self.record: JobRecord | None = JobRecord(RequestedState.RUNNING, 1, SPEC.hash, 2)
         self.reading_fails: SecorError | None = None
         self.others_written = False
         self.looking_fails: list[SecorError] = []
@@ -120,7 +120,7 @@ class Daemon:
         return self.record
 
     def _running(self) -> bool:
-        return self.record is not None and self.record.wish is Wish.RUNNING
+        return self.record is not None and self.record.requested is RequestedState.RUNNING
 
     def _sources(self) -> dict[TopicPartition, list[SourcePartition]]:
         if self.listing_fails is not None:
@@ -141,9 +141,9 @@ class Daemon:
                 return ended
         return None
 
-    def wish(self, wish: Wish) -> None:
-        self.record = JobRecord(wish, 2, SPEC.hash, 2)
-        self.world.cluster.clock.advance(WISH_EVERY)
+    def request(self, requested: RequestedState) -> None:
+        self.record = JobRecord(requested, 2, SPEC.hash, 2)
+        self.world.cluster.clock.advance(RECORD_EVERY)
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def daemon() -> Daemon:
 
 def test_a_daemon_ends_when_all_is_written(daemon: Daemon) -> None:
     ended = daemon.run()
-    assert ended == Ended(Wish.RUNNING, (), 1)
+    assert ended == Ended(RequestedState.RUNNING, (), 1)
     daemon.world.check()
 
 
@@ -172,22 +172,22 @@ def test_it_waits_for_what_a_daemon_that_died_has_left() -> None:
 
 def test_a_paused_job_begins_nothing_and_goes_on_when_it_is_resumed(daemon: Daemon) -> None:
     daemon.run(4)
-    daemon.wish(Wish.PAUSED)
+    daemon.request(RequestedState.PAUSED)
     daemon.run(2)
     calls = len(daemon.world.cluster.calls)
     assert daemon.run(10) is None
     assert len(daemon.world.cluster.calls) == calls
-    daemon.wish(Wish.RUNNING)
+    daemon.request(RequestedState.RUNNING)
     assert daemon.run() is not None
     daemon.world.check()
 
 
 def test_a_stopped_job_ends_the_daemon(daemon: Daemon) -> None:
     daemon.run(4)
-    daemon.wish(Wish.STOPPED)
+    daemon.request(RequestedState.STOPPED)
     ended = daemon.run()
     assert ended is not None
-    assert ended.wish is Wish.STOPPED
+    assert ended.requested is RequestedState.STOPPED
     daemon.world.check(complete=False)
 
 
@@ -199,7 +199,7 @@ def test_without_its_offsets_topic_a_daemon_ends_and_writes_nothing_again(
     daemon.reading_fails = OffsetsTopicGone("the offsets topic is gone")
     for _ in range(GONE_LOOKS - 1):
         daemon.engine.run_once(0)
-        clock.advance(WISH_EVERY)
+        clock.advance(RECORD_EVERY)
     if seen_again:
         # A broker had not heard of it yet.
         daemon.reading_fails = None

@@ -134,7 +134,7 @@ def test_confluent_keeps_no_times_and_that_is_said(tmp_path: Path, put: Put) -> 
                 f"{PLACE}.keys.json": b'"k"\n',
                 f"{PLACE[:-1]}1.bin": b"b\n",
             },
-            "has no keys beside it",
+            "has no keys next to it",
         ),
         # A partitioner by field: both objects have messages between each other's.
         ({f"{PLACE}.bin": b"a\nb\nc\n", f"{PLACE[:-1]}1.bin": b"d\n"}, "do not overlap"),

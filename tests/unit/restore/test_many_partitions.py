@@ -13,7 +13,7 @@ from secor.core.pace import Pace
 from secor.core.ports import Assigned
 from secor.core.transactions import BrokerCode
 from secor.restore.boundaries import Boundaries
-from secor.restore.control import JobRecord, Wish
+from secor.restore.control import JobRecord, RequestedState
 from secor.restore.engine import Engine
 from secor.restore.model import JobSpec, Piece, Silence, SourceExtent, SourcePartition
 from secor.restore.offsets import offsets_topic, partition_of
@@ -117,7 +117,7 @@ def test_readers_are_open_for_what_is_written_just_now() -> None:
         membership=group,  # type: ignore[arg-type]
         schedule=Schedule(clock=clock, rng=random.Random(1), look_again=None),
         opener=Opener(settings, brokers, make_writer, lambda: True),
-        read_record=lambda: JobRecord(Wish.RUNNING, 1, SPEC.hash, PARTITIONS),
+        read_record=lambda: JobRecord(RequestedState.RUNNING, 1, SPEC.hash, PARTITIONS),
         sources=lambda: listed,
         written=lambda _sources: True,
         pace=Pace(clock),

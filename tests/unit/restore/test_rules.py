@@ -446,11 +446,11 @@ def test_all_of_a_partition_are_opened_together_and_then_take_turns() -> None:
     assigned = opened(schedule)
     assert assigned.phase is Phase.WORKING
     settled = [schedule.settled]
-    schedule.turned(assigned, Turn.EXHAUSTED)
+    schedule.record_step(assigned, Turn.EXHAUSTED)
     other = schedule.take()
     assert isinstance(other, AssignedSource)
     assert other is not assigned
-    schedule.turned(other, Turn.EXHAUSTED)
+    schedule.record_step(other, Turn.EXHAUSTED)
     settled.append(schedule.settled)
     assert settled == [False, True]
     assert schedule.take() is None
@@ -460,10 +460,10 @@ def test_a_source_that_may_grow_is_looked_at_again() -> None:
     clock = FakeClock()
     schedule = schedule_of(clock, look_again=30)
     assigned = opened(schedule)
-    schedule.turned(assigned, Turn.EXHAUSTED)
+    schedule.record_step(assigned, Turn.EXHAUSTED)
     other = schedule.take()
     assert isinstance(other, AssignedSource)
-    schedule.turned(other, Turn.EXHAUSTED)
+    schedule.record_step(other, Turn.EXHAUSTED)
     assert schedule.take() is None
     clock.advance(30)
     assert schedule.take() is not None
@@ -483,7 +483,7 @@ def test_failures_in_a_row_wait_longer_and_work_ends_the_row() -> None:
                 rest.phase = Phase.CLOSED
     assert waits[-1] > 4 * waits[0]
     assigned = opened(schedule)
-    schedule.turned(assigned, Turn.WROTE)
+    schedule.record_step(assigned, Turn.WROTE)
     assert (assigned.attempts, assigned.error) == (0, None)
 
 
@@ -504,7 +504,7 @@ def test_what_a_person_has_to_mend_is_tried_again_now_and_then() -> None:
     assert LATER_CAP / 2 <= waits[-1] <= LATER_CAP
     assigned = opened(schedule)
     assert assigned.error is not None  # it is named until something of it is written
-    schedule.turned(assigned, Turn.WROTE)
+    schedule.record_step(assigned, Turn.WROTE)
     assert [it.attempts for it in schedule.assigned if it.error is None] == [0, 0]
 
 
@@ -515,7 +515,7 @@ def test_what_another_configuration_alone_can_mend_is_left_alone() -> None:
     schedule.failed(assigned, SpecChanged("x"))
     other = schedule.take()
     assert isinstance(other, AssignedSource)
-    schedule.turned(other, Turn.EXHAUSTED)
+    schedule.record_step(other, Turn.EXHAUSTED)
     clock.advance(10 * LATER_CAP)
     assert schedule.take() is None
     assert schedule.settled
@@ -525,11 +525,11 @@ def test_a_transaction_that_the_broker_wants_aborted_is_written_again_after_a_wh
     clock = FakeClock()
     schedule = schedule_of(clock)
     assigned = opened(schedule)
-    schedule.turned(assigned, Turn.ABORTED)
+    schedule.record_step(assigned, Turn.ABORTED)
     other = schedule.take()
     assert isinstance(other, AssignedSource)
     assert other is not assigned
-    schedule.turned(other, Turn.EXHAUSTED)
+    schedule.record_step(other, Turn.EXHAUSTED)
     assert schedule.take() is None
     clock.advance(1)
     assert schedule.take() is assigned
@@ -542,7 +542,7 @@ def test_what_was_given_up_is_busy_until_its_work_ended() -> None:
     schedule.revoke(offsets)
     assert schedule.busy(offsets)
     assert schedule.take() is None
-    schedule.turned(assigned, Turn.WROTE)
+    schedule.record_step(assigned, Turn.WROTE)
     assert not schedule.busy(offsets)
     schedule.forget(offsets)
     assert schedule.assigned == []

@@ -355,7 +355,7 @@ def test_an_object_that_claims_the_offsets_of_others_is_refused(shelf: Shelf) ->
     for start in (0, 10, 20):
         put(shelf, start, start + 10)
     shelf.put(messages(range(1)), OffsetRange(0, 1_000_000), output_partition="x")
-    with pytest.raises(ArchiveIncomplete, match=r"\[0, 1000000\) and of 1 message, .* have 30"):
+    with pytest.raises(ArchiveIncomplete, match=r"\[0, 1000000\) and 1 message, .* have 30"):
         offsets(source_of(shelf).pieces(CLICKS, 0))
 
 

@@ -27,7 +27,7 @@ def test_a_loop_that_stands_still_is_neither_alive_nor_ready(clock: FakeClock) -
     clock.sleep(31)
     for answer in (health.alive(), health.ready()):
         assert answer.status is HTTPStatus.SERVICE_UNAVAILABLE
-        assert answer.body == b"the loop has stood still for 31 s\n"
+        assert answer.body == b"the loop has been stuck for 31 s\n"
 
 
 def test_a_process_is_not_ready_before_it_has_said_so(clock: FakeClock) -> None:

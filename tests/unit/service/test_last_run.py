@@ -82,7 +82,8 @@ def test_without_a_path_nothing_is_written(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [("secor.txt", "end in .prom"), ("absent/secor.prom", "folder is missing")]
+    ("name", "why"),
+    [("secor.txt", "only reads files named"), ("absent/secor.prom", "folder is missing")],
 )
 def test_a_file_that_would_not_be_read_is_refused_before_the_work(
     tmp_path: Path, name: str, why: str

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from secor.core.errors import ArchiveIncomplete, WriterFenced
 from secor.core.model import TopicPartition
-from secor.restore.control import Wish
+from secor.restore.control import RequestedState
 from secor.restore.model import SourcePartition
 from secor.restore.schedule import After, AssignedSource, Phase
 from secor.service.monitoring.health import Health
@@ -149,7 +149,7 @@ def test_a_paused_job_is_not_ready_and_one_that_stands_still_is_not_alive() -> N
     setup = Setup()
     setup.report()
     assert setup.health.ready().status is HTTPStatus.OK
-    setup.telemetry.wished(Wish.PAUSED)
+    setup.telemetry.requested_state_changed(RequestedState.PAUSED)
     text = setup.report()
     assert 'secor_restore_state{state="paused"} 1.0' in text
     assert 'secor_restore_state{state="running"} 0.0' in text

@@ -115,7 +115,7 @@ def test_reasons_to_wait_and_the_snapshots_age_are_told(setup: Setup) -> None:
     assert (told["ledger_up"], told["snapshot_age"], told["alive"]) == (False, 4.0, True)
     setup.clock.sleep(40)
     assert setup.picture()["alive"] is False
-    assert "stands still" in setup.page()
+    assert ">stuck<" in setup.page()
     assert "decoder: compiled" in setup.page()
 
 

@@ -279,13 +279,13 @@ def test_a_process_that_only_coordinates_has_a_page_of_its_tables(setup: Setup) 
     assert set(Elements(shown).addresses) == {"data:,", "/status.json", "/metrics"}
     assert Elements(shown).tags.count("script") == 1  # our own
     assert "db.t" in shown
-    assert "stands still" not in shown
+    assert ">stuck<" not in shown
     told = json.loads(pages["/status.json"]().body)
     assert (told["group"], told["instance"]) == (f"g{HOSTILE}", HERE)
     assert told["coordination"]["here"]
     assert [table["table"] for table in told["tables"]] == ["db.t"]
     setup.clock.advance(31.0)
-    assert "stands still" in pages["/"]().body.decode()
+    assert ">stuck<" in pages["/"]().body.decode()
 
 
 def test_a_worker_hears_of_the_commits_that_a_coordinator_makes(setup: Setup) -> None:

@@ -130,7 +130,7 @@ def test_nothing_is_reduced_to_nothing() -> None:
 
 @pytest.mark.parametrize("order", ["absent", "row"])
 def test_a_column_that_cannot_order_is_an_error(order: str) -> None:
-    with pytest.raises(Unavailable, match=f"no column {order} whose values can be compared"):
+    with pytest.raises(Unavailable, match=f"no column {order} with values that can be compared"):
         keep_last(batch((0, "t", 0, 1, 1, 1, "a")), order=order)
 
 

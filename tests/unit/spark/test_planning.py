@@ -263,9 +263,7 @@ def test_copies_are_left_out_and_counted(caplog: pytest.LogCaptureFixture) -> No
     key = f"backup/clicks/offset=0/1_0_{0:020d}.seq"
     store = CountingStore([key, f"{key}.bak", f"{key}.orig", "backup/clicks/_SUCCESS"])
     assert listing(store, Selection()) == [key]
-    assert caplog.messages == [
-        f"2 objects not read, whose names are those of copies, such as {key}.bak"
-    ]
+    assert caplog.messages == [f"2 objects with names of copies not read, such as {key}.bak"]
 
 
 class ManyObjects(CountingStore):

@@ -497,10 +497,10 @@ def test_it_says_when_it_begins_and_ceases_to_lead(world: TableWorld) -> None:
 
 def test_one_that_is_given_up_says_that_it_leads_no_more(world: TableWorld) -> None:
     coordinator = world.coordinator()
-    coordinator.stand_down()
+    coordinator.step_down()
     assert world.observer.led == []
     coordinator.step()
-    coordinator.stand_down()
-    coordinator.stand_down()
+    coordinator.step_down()
+    coordinator.step_down()
     assert coordinator.state is State.STANDBY
     assert world.observer.led == [True, False]

@@ -11,8 +11,8 @@ from secor.tables.cycle import (
     Cycle,
     Decision,
     Discard,
-    StandDown,
     State,
+    StepDown,
     Timing,
     Wait,
     decide,
@@ -112,7 +112,7 @@ def test_without_a_channel_what_is_staged_is_committed_every_interval() -> None:
 @pytest.mark.parametrize("cycle", [collecting(), replace(Cycle(), state=State.IDLE)])
 def test_one_that_ceases_to_lead_drops_its_cycle(cycle: Cycle) -> None:
     decision = at(cycle, 101.0, leads=False)
-    assert isinstance(decision, StandDown)
+    assert isinstance(decision, StepDown)
     assert (decision.cycle.state, decision.cycle.commit) == (State.STANDBY, "")
 
 

@@ -94,7 +94,7 @@ class Standby:
         self.stood_by = 0
         self.denials: list[AccessDenied] = []
         self.election = StandbyElection(
-            self.member, CONTROL, self.clock, stands_by=self.stand_by, denied=self.denials.append
+            self.member, CONTROL, self.clock, on_standby=self.stand_by, denied=self.denials.append
         )
 
     def stand_by(self) -> None:

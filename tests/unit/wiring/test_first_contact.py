@@ -26,8 +26,8 @@ from secor.wiring.first_contact import (
     ask_once,
     catalog_server,
     kafka_server,
+    report_while_slow,
     store_server,
-    told_while_slow,
 )
 
 
@@ -88,7 +88,7 @@ def test_a_slow_server_is_named_with_its_address_the_reason_and_the_limit(
     error: Exception | None, reason: str, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(monkeypatch, {} if error is None else {("k", 9092): error})
-    with told_while_slow(Endpoint("Kafka", ("k:9092",), 30.0)):
+    with report_while_slow(Endpoint("Kafka", ("k:9092",), 30.0)):
         assert lines.next() == f"waiting for Kafka at k:9092: {reason} (30 s at most)"
 
 
@@ -97,7 +97,7 @@ def test_each_reason_is_told_once_and_ports_may_be_the_usual_ones(
 ) -> None:
     refused = ConnectionRefusedError(111, "Connection refused")
     answer(monkeypatch, {("a", 2181): refused, ("::1", 7): refused, ("c", 1): TimeoutError()})
-    with told_while_slow(Endpoint("ZooKeeper", ("a", "[::1]:7", "c:1"), 20.0, usual_port=2181)):
+    with report_while_slow(Endpoint("ZooKeeper", ("a", "[::1]:7", "c:1"), 20.0, usual_port=2181)):
         assert lines.next() == (
             "waiting for ZooKeeper at a, [::1]:7, c:1: connection refused; no answer yet"
             " (20 s at most)"
@@ -108,10 +108,10 @@ def test_nothing_is_told_of_a_server_that_answers_at_once_or_is_given_up_at_once
     lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_contact, "QUIET", 3600.0)
-    with told_while_slow(Endpoint("Kafka", ("k:9092",), 7200.0)):
+    with report_while_slow(Endpoint("Kafka", ("k:9092",), 7200.0)):
         pass
     monkeypatch.setattr(first_contact, "QUIET", 0.0)
-    with told_while_slow(Endpoint("Kafka", ("k:9092",), 1.0)):
+    with report_while_slow(Endpoint("Kafka", ("k:9092",), 1.0)):
         pass
     assert lines.queue.empty()
 

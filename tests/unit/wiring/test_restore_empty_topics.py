@@ -81,7 +81,7 @@ def test_a_topic_that_is_named_is_not_called_unknown(tmp_path: Path) -> None:
     planned = plan(job)
     assert [topic.topic for topic in planned.topics] == ["clicks", "quiet"]
     unknown = [it.what for it in planned.findings if it.topic == "source.topics"]
-    assert unknown == ["names clocks, of which the source has nothing that the job selects"]
+    assert unknown == ["names clocks, and the source has nothing of it that the job selects"]
 
 
 @pytest.mark.parametrize(

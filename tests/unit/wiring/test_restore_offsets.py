@@ -11,7 +11,7 @@ import pytest
 
 from secor.config.restore import RestoreConfig
 from secor.core.errors import ConfigurationError, SpecChanged
-from secor.restore.control import Wish
+from secor.restore.control import RequestedState
 from secor.restore.model import SourcePartition
 from secor.wiring.restore import Job
 from secor.wiring.restore_admin import change_offsets, fence_all, recover_offsets, reset_offsets
@@ -69,12 +69,12 @@ class World:
         assert writer is not None
         writer.put(offsets)
 
-    def begin(self, offsets: dict[SourcePartition, int | None], wish: Wish) -> Job:
+    def begin(self, offsets: dict[SourcePartition, int | None], requested: RequestedState) -> Job:
         job = self.job()
         count = job.ensure_offsets_topic()
-        job.control(count).start(job.spec.hash, count, Wish.STOPPED)
+        job.control(count).start(job.spec.hash, count, RequestedState.STOPPED)
         change_offsets(job, job.control(count), count, offsets)
-        job.control(count).wish(wish)
+        job.control(count).request(requested)
         return job
 
     def stored(self) -> dict[SourcePartition, int]:
@@ -92,12 +92,12 @@ def test_a_lost_topic_is_made_anew_from_the_copies_and_the_job_is_stopped() -> N
     assert world.stored() == {FIRST: 5, SECOND: 7}
     record = world.job().control(PARTITIONS).read()
     assert record is not None
-    assert record.wish is Wish.STOPPED
+    assert record.requested is RequestedState.STOPPED
 
 
 def test_the_jobs_own_offsets_go_before_copies() -> None:
     world = World()
-    world.begin({FIRST: 9}, Wish.STOPPED)
+    world.begin({FIRST: 9}, RequestedState.STOPPED)
     world.copy({FIRST: 5, SECOND: 7})
     assert recover_offsets(world.job()) == {SECOND: 7}
     assert world.stored() == {FIRST: 9, SECOND: 7}
@@ -111,7 +111,7 @@ def test_nothing_is_taken_while_the_job_runs_or_of_another_spec_or_of_no_copies(
     with pytest.raises(SpecChanged):
         recover_offsets(world.job(partitions=[1]))
     world = World()
-    world.begin({FIRST: 9}, Wish.RUNNING)
+    world.begin({FIRST: 9}, RequestedState.RUNNING)
     world.copy({SECOND: 7})
     with pytest.raises(ConfigurationError, match="only while it is stopped"):
         recover_offsets(world.job())
@@ -120,7 +120,7 @@ def test_nothing_is_taken_while_the_job_runs_or_of_another_spec_or_of_no_copies(
 
 def test_what_a_person_sets_and_forgets_is_set_and_forgotten_in_the_copies() -> None:
     world = World()
-    job = world.begin({FIRST: 9, SECOND: 3}, Wish.STOPPED)
+    job = world.begin({FIRST: 9, SECOND: 3}, RequestedState.STOPPED)
     assert world.copies() == {FIRST: 9, SECOND: 3}
     assert reset_offsets(job, job.control(PARTITIONS), PARTITIONS) == 2
     assert world.stored() == world.copies() == {}
@@ -128,7 +128,7 @@ def test_what_a_person_sets_and_forgets_is_set_and_forgotten_in_the_copies() -> 
 
 def test_an_offset_is_not_written_under_another_spec_than_the_jobs() -> None:
     world = World()
-    world.begin({FIRST: 9}, Wish.STOPPED)
+    world.begin({FIRST: 9}, RequestedState.STOPPED)
     changed = world.job(partitions=[0])
     with pytest.raises(SpecChanged, match="was begun under spec"):
         change_offsets(changed, changed.control(PARTITIONS), PARTITIONS, {FIRST: 5})

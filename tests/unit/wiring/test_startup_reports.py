@@ -56,7 +56,7 @@ class Setup:
         began = self.clock.monotonic()
         for _ in range(seconds):
             with capture_logs() as lines:
-                self.waiting.tell(hindrance)
+                self.waiting.report(hindrance)
             at = self.clock.monotonic() - began
             found += [(at, line["server"]) for line in lines if line["log_level"] == "warning"]
             self.clock.advance(1)
@@ -72,7 +72,7 @@ def setup() -> Setup:
 
 
 def test_everybody_hears_of_it_but_probes_learn_no_names(setup: Setup) -> None:
-    setup.waiting.tell(setup.hindrance("the object store", ERROR))
+    setup.waiting.report(setup.hindrance("the object store", ERROR))
     setup.clock.advance(7)
     assert setup.health.ready().body == b"starting: waiting for the object store\n"
     assert setup.manager.said == [f"waiting for the object store: {ERROR}"]
@@ -88,7 +88,7 @@ def test_a_server_that_says_nothing_is_named_by_its_address(setup: Setup) -> Non
     silent = setup.hindrance("the Kafka brokers", None)
     setup.clock.advance(PATIENCE)
     with capture_logs() as lines:
-        setup.waiting.tell(silent)
+        setup.waiting.report(silent)
     assert [(line["server"], line["address"]) for line in lines] == [
         ("the Kafka brokers", "k-1:9092, k-2:9092")
     ]
@@ -99,7 +99,7 @@ def test_a_server_that_says_nothing_is_named_by_its_address(setup: Setup) -> Non
 
 
 def test_a_snapshot_of_the_loop_ends_it(setup: Setup) -> None:
-    setup.waiting.tell(setup.hindrance("the object store", ERROR))
+    setup.waiting.report(setup.hindrance("the object store", ERROR))
     setup.board.show([], ledger_up=True)
     assert picture(setup.board, setup.health)["hindrance"] is None
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from secor.adapters.clouds import CloudStore
-from secor.cli.store_checks import impatient
+from secor.cli.store_checks import with_short_timeouts
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError
@@ -43,8 +43,8 @@ def test_a_request_lives_as_long_as_all_its_attempts(store: str, tmp_path: Path)
     config = config_of(tmp_path, store + 'max_attempts = 3\nrequest_timeout = "1m"\n')
     session = config.ledger.zookeeper.session_timeout
     assert request_lifetime(config) == session + 3 * (10 + 60) + 2 * 20
-    hasty = impatient(config).store
-    for section in (hasty.gcs, hasty.azure):
+    shortened = with_short_timeouts(config).store
+    for section in (shortened.gcs, shortened.azure):
         assert (section.max_attempts, section.request_timeout) == (2, 10)
 
 

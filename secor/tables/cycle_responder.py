@@ -15,11 +15,11 @@ from secor.tables.staging.manifest import manifest_key
 
 
 class WorkStatus(Protocol):
-    """What is looked at in the status of a topic partition; offsets None where not known yet."""
+    """A part of a topic partition's status; offsets are None while they are unknown."""
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Which one."""
+        """The topic partition."""
 
     @property
     def committed(self) -> int | None:
@@ -62,7 +62,7 @@ class UploadLoop(Protocol):
         """Seal its open batch, if it may be cut where it is."""
 
 
-class Answering:
+class CycleResponder:
     """A loop that answers ``START_COMMIT``; called from the loop's thread alone."""
 
     def __init__(
@@ -121,6 +121,7 @@ class Answering:
                 self._request = None
             elif event.kind is EventKind.START_COMMIT:
                 self._answered = set()
+        # An earlier coordinator that does not know it yet has a lower epoch, and is not obeyed.
         elif event.kind is EventKind.START_COMMIT and (
             current is None or event.epoch >= current.epoch
         ):
@@ -142,8 +143,9 @@ class Answering:
                 continue
             if self._first_messages.are_due(status):
                 continue
+            # The first look fixes it: a partition that reads on must not chase its own end.
             target = self._targets.setdefault(key, status.next_offset)
-            self._tell_written(status, request)
+            self._report_written(status, request)
             if status.committed >= target:
                 answers.append(PartitionAnswer(key, status.committed, status.last_timestamp))
             else:
@@ -154,7 +156,7 @@ class Answering:
             self._send(EventKind.DATA_COMPLETE, request, tuple(answers))
             self._answered |= {answer.topic_partition for answer in answers}
 
-    def _tell_written(self, status: WorkStatus, request: ControlEvent) -> None:
+    def _report_written(self, status: WorkStatus, request: ControlEvent) -> None:
         """Announce the manifest of a batch that was committed since the last look."""
         key = status.topic_partition
         before = self._uploading.get(key)
@@ -180,7 +182,7 @@ class Answering:
 
 
 class _FirstMessages:
-    """The partitions whose first messages since the assignment a cycle waits for.
+    """The partitions that a cycle waits for: for their first messages since the assignment.
 
     They have waited since the last owner died.  An answer that nothing is held would leave them
     to the next cycle.  One cycle waits for a partition at most: it may be paused, or unreachable.
@@ -195,7 +197,7 @@ class _FirstMessages:
         self._begins = dict.fromkeys(self._begins)
 
     def are_due(self, status: WorkStatus) -> bool:
-        """Tell whether a partition has read nothing yet, though its log may hold something."""
+        """Return whether a partition has read nothing yet, though its log may hold something."""
         begins = self._begins.setdefault(status.topic_partition, status.next_offset)
         if begins is None:
             return False

@@ -22,7 +22,7 @@ from secor.tables.staging.manifest import Operation, TableFiles
 
 
 def is_undone_by_accident(table: Table, branch: str, record: GroupRecord) -> bool:
-    """Tell whether the branch has lost commits that committers of ours took back."""
+    """Return whether the branch has lost commits that committers of ours took back."""
     return UNDONE in table.properties and lineage(table, branch, record) is Lineage.ROLLED_BACK
 
 
@@ -31,8 +31,8 @@ def lost_commits(
 ) -> list[CommitObject]:
     """Return the commits that the branch has lost, the oldest first.
 
-    A commit with changes of rows and appends is two snapshots.  Of one whose lower snapshot the
-    branch has, the appends are lost; where a person went on from there, only its changes are.
+    A commit with changes of rows and appends is two snapshots.  If the branch still has the lower
+    one, only the appends are lost; if a person went on from there, only its changes are.
 
     Raises ``ConfigurationError`` where nothing was rolled back, ``TableStopped`` where the
     removed files may be deleted already, or are not known any more.

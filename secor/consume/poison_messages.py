@@ -13,11 +13,11 @@ next one on its machine puts that into the store:
 - Where messages fail for their values (``MessagesUnwritable``), in whatever stage, they are read
   again and each chunk is tried: parsed, written to files of its own, closed.  Halving finds the
   messages with which that fails (``batch.unwritable``).  They are left out by the same decision,
-  whose object has the reason, so that all processes give the same one.
+  and the decision's object has the reason, so that all processes give the same one.
 - Such a decision is taken only within the limits of quarantine: where most messages fail, the
   cause is none of them.
 
-Who decides needs no lease: objects of a range are still a function of range and fingerprint.
+The decision needs no lease: objects of a range are still a function of range and fingerprint.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ UNSAID = b"{}\n"
 """A decision without a reason: that of deaths."""
 
 MOST_UNEXPLAINED = 3
-"""Failures over the same messages, none of which is the cause, before their partition stops."""
+"""Failures over the same messages without a cause, before their partition stops."""
 
 
 _DIED = re.compile(r"(\d+)_(\d+)_(\d{20})-(\d{20})\.(.+)\.died")
@@ -82,7 +82,7 @@ class UnwritableRange:
     refused: dict[int, str] = field(default_factory=dict)
     """The reasons of those that are the cause, by offset."""
     unexplained: int = 0
-    """Failures since the last one of which a cause was found."""
+    """Failures since the last one with a known cause."""
 
     def add(self, error: MessagesUnwritable) -> None:
         """Take a failure in.  Below the chunk of a cause everything was tried."""
@@ -94,13 +94,13 @@ class UnwritableRange:
 
 @dataclass(frozen=True, slots=True)
 class StoredDecisions:
-    """What the store says of a topic, by generation and partition; sizes of the decisions."""
+    """The store's records of a topic, by generation and partition; sizes of the decisions."""
 
     deaths: dict[tuple[int, int], list[OffsetRange]]
     skips: dict[tuple[int, int], dict[int, int]]
 
 
-class Suspects:
+class PoisonMessages:
     """Knows what killed processes, of all of the group, and parses with care."""
 
     def __init__(
@@ -138,6 +138,7 @@ class Suspects:
 
         Raises ``Unavailable``, ``OutcomeUnknown``, ``AccessDenied``.
         """
+        # First what this machine's dead processes left behind, then the listing: it must have them.
         root = suspects_root(plan.root)
         self._record(topic_partition.topic, root, plan.generation)
         known = self._known.get(root, since)
@@ -238,6 +239,8 @@ class Suspects:
         if key in self._reasons:
             return self._reasons[key]
         body = UNSAID if why is None else json.dumps({"reason": why}).encode() + b"\n"
+        # Put if absent, so that of several processes the first decision holds for all of them:
+        # objects of a range must not depend on the process that made them.
         if put_bytes(self._store, key, body):
             self._observer.left_out(topic_partition, offset, _reason(body))
         else:

@@ -3,8 +3,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from secor.core.model import OffsetRange, TopicPartition
-from secor.tables.answering import Answering
 from secor.tables.control import ControlEvent, EventKind, PartitionAnswer
+from secor.tables.cycle_responder import CycleResponder
 from tests.unit.tables.world import CLICKS, GROUP, OTHER, PREFIX, Channel
 
 
@@ -55,8 +55,8 @@ def asked(
     return ControlEvent(kind, GROUP, commit, epoch, "coordinator")
 
 
-def answering(loop: FakeLoop, channel: Channel) -> Answering:
-    return Answering(loop, channel, group=GROUP, sender="w1", prefix=PREFIX)
+def answering(loop: FakeLoop, channel: Channel) -> CycleResponder:
+    return CycleResponder(loop, channel, group=GROUP, sender="w1", prefix=PREFIX)
 
 
 def answered(channel: Channel) -> list[PartitionAnswer]:
@@ -137,7 +137,9 @@ def test_a_newer_request_replaces_an_older_one_and_a_stale_one_does_not() -> Non
 def test_every_event_is_passed_on_to_who_shows_them() -> None:
     heard: list[ControlEvent] = []
     loop, channel = FakeLoop([Work(CLICKS)]), Channel()
-    worker = Answering(loop, channel, group=GROUP, sender="w1", prefix=PREFIX, heard=heard.append)
+    worker = CycleResponder(
+        loop, channel, group=GROUP, sender="w1", prefix=PREFIX, heard=heard.append
+    )
     channel.incoming = [asked(), asked(kind=EventKind.COMMIT_COMPLETE)]
     worker.run_once(0.1)
     assert [event.kind for event in heard] == [EventKind.START_COMMIT, EventKind.COMMIT_COMPLETE]

@@ -18,8 +18,8 @@ from secor.batch.workspace import Workspace
 from secor.commit.uploader import Uploader
 from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import Consumer
+from secor.consume.poison_messages import REASON, PoisonMessages, overlaps
 from secor.consume.positioning import Positioning
-from secor.consume.suspects import REASON, Suspects, overlaps
 from secor.core.errors import RestartPartition, SecorError
 from secor.core.model import QUARANTINE, Chunk, OffsetRange, Part, TopicPartition
 from secor.core.naming import topic_of
@@ -122,7 +122,7 @@ class Machine:
         observer, rng = Noting(self.notes), random.Random(1)
         ledger = self.server.client(name)
         source = self.broker.source(most=self.fetched)
-        suspects = Suspects(
+        suspects = PoisonMessages(
             store=self.store,
             clock=self.clock,
             observer=observer,
@@ -142,7 +142,7 @@ class Machine:
                 clock=self.clock,
                 observer=observer,
                 rng=rng,
-                suspects=suspects,
+                poison_messages=suspects,
             ),
             uploader=Uploader(
                 ledger=ledger,
@@ -351,7 +351,7 @@ def test_threads_that_record_one_death_at_once_do_not_meet(tmp_path: Path) -> No
     plan = TopicPlan(
         "backup", "root/clicks", 1, OffsetBuckets(1000), PlainFormat(), Policy(max_messages=10)
     )
-    suspects = Suspects(
+    suspects = PoisonMessages(
         store=store,
         clock=FakeClock(),
         observer=SilentObserver(),

@@ -16,8 +16,8 @@ from secor.wiring.restore_offsets import read_all_offsets, read_pairs
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """What the offsets topic says; ``partitions`` are its own, 0 where there is none.
+class JobProgress:
+    """The progress of a job from its offsets topic; ``partitions`` are the topic's, 0 without one.
 
     ``record`` is the job's.  ``placed`` are the targets that pairs name, by archived topic.
     """
@@ -33,7 +33,7 @@ class Begun:
         return frozenset(source.topic for source in self.offsets)
 
     def wrote(self, topic: str, target: str) -> bool:
-        """Tell whether the job has written an archived topic to this target.
+        """Return whether the job has written an archived topic to this target.
 
         Offsets that were taken from copies have no pairs: their spec names the target.
         """
@@ -41,17 +41,17 @@ class Begun:
         return target in placed if placed else topic in self.written
 
 
-def begun_of(job: Job) -> Begun:
+def read_job_progress(job: Job) -> JobProgress:
     """Read what there is; waits for no open transaction.
 
     Raises ``LedgerCorrupt``, ``Unavailable``.
     """
     partitions = job.offsets_partitions()
     if not partitions:
-        return Begun()
+        return JobProgress()
     placed = placed_of(read_pairs(job, partitions))
     offsets = read_all_offsets(job, partitions).offsets
-    return Begun(partitions, job.control(partitions).read(), offsets, placed)
+    return JobProgress(partitions, job.control(partitions).read(), offsets, placed)
 
 
 def placed_of(pairs: Collection[Pair]) -> dict[str, set[str]]:
@@ -62,24 +62,24 @@ def placed_of(pairs: Collection[Pair]) -> dict[str, set[str]]:
     return placed
 
 
-def owned(job: Job, begun: Begun, topic: str, target: str) -> bool:
-    """Tell whether what a target holds is the job's own, or nothing that anybody sees.
+def target_belongs_to_job(job: Job, progress: JobProgress, topic: str, target: str) -> bool:
+    """Return whether what a target holds is the job's own, or nothing that anybody sees.
 
     A daemon that was killed in its first transaction leaves an open or aborted one, and no
     offset.  Without transactions it leaves messages; as long as nobody has changed the job they
     are taken for its own, because its first daemon has found the target empty.
     """
-    if begun.record is None:
+    if progress.record is None:
         return False
-    if begun.wrote(topic, target):
+    if progress.wrote(topic, target):
         return True
-    if not job.transactional and begun.record.generation == FIRST_GENERATION:
+    if not job.transactional and progress.record.generation == FIRST_GENERATION:
         return True
     if not any(_has_messages(job.log, partition) for partition in job.log.partitions(target)):
         return True
     # Another's open transaction may hide what was committed above it, and a daemon may have
     # written here since the look: the last word has to wait for them.
-    pairs = read_pairs(job, begun.partitions, committed=False)
+    pairs = read_pairs(job, progress.partitions, committed=False)
     return target in placed_of(pairs).get(topic, ())
 
 
@@ -88,6 +88,6 @@ FIRST_GENERATION = 1
 
 
 def _has_messages(log: TargetLog, where: TopicPartition) -> bool:
-    """Tell whether a partition has committed messages; waits for no open transaction."""
+    """Return whether a partition has committed messages; waits for no open transaction."""
     chunks = log.read(where, 0, log.end(where, committed=True))
     return any(chunk.records.num_rows for chunk in chunks)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from secor.core.model import TopicPartition
-from secor.restore.control import JobControl, JobRecord, Wish
+from secor.restore.control import JobControl, JobRecord, RequestedState
 from secor.restore.model import SourcePartition
 from secor.restore.offsets import StoredOffset, offset_key, offsets_topic, record
 from secor.restore.pairs import pairs_record
 from secor.restore.writer.model import Placement
-from secor.wiring.restore_begun import Begun, begun_of, owned
+from secor.wiring.restore_job_progress import JobProgress, read_job_progress, target_belongs_to_job
 from tests.fakes.transactions import FakeCluster
 from tests.simulation.restore_world import World as RestoreWorld
 from tests.simulation.restore_world import rows
@@ -64,8 +64,10 @@ class World:
         offset = record(offset_key("job", CLICKS), StoredOffset(2, "spec").encode(), 0)
         self.write("daemon", (where, rows(0, 2)), (OFFSETS, offset), (OFFSETS, pairs))
 
-    def owned(self, target: str, begun: Begun | None = None) -> bool:
-        return owned(self.job, begun or begun_of(self.job), "clicks", target)
+    def owned(self, target: str, progress: JobProgress | None = None) -> bool:
+        return target_belongs_to_job(
+            self.job, progress or read_job_progress(self.job), "clicks", target
+        )
 
 
 def test_what_the_job_has_written_is_its_own_and_what_others_wrote_is_not() -> None:
@@ -97,9 +99,9 @@ def test_offsets_that_came_from_copies_have_no_pairs() -> None:
 
 def test_what_a_daemon_writes_while_the_plan_looks_is_the_jobs_own() -> None:
     world = World()
-    begun = begun_of(world.job)
+    progress = read_job_progress(world.job)
     world.restore("clicks")
-    assert world.owned("clicks", begun)
+    assert world.owned("clicks", progress)
 
 
 @pytest.mark.parametrize("changes", [1, 2])
@@ -108,9 +110,9 @@ def test_without_transactions_messages_without_an_offset_are_the_jobs_until_it_i
 ) -> None:
     world = World(transactional=False)
     world.write("another", (TopicPartition("clicks", 0), rows(0, 2)))
-    begun = Begun(2, JobRecord(Wish.RUNNING, changes, "spec", 2))
-    assert world.owned("clicks", begun) == (changes == 1)
+    progress = JobProgress(2, JobRecord(RequestedState.RUNNING, changes, "spec", 2))
+    assert world.owned("clicks", progress) == (changes == 1)
 
 
 def test_a_job_that_has_not_begun_owns_nothing() -> None:
-    assert not World().owned("clicks", Begun())
+    assert not World().owned("clicks", JobProgress())
