@@ -63,7 +63,7 @@ class PollingHandler(SequentialThreadingHandler):
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Return which of them are ready, as ``select.select``; ``timeout`` in seconds.
 
-        One with an error is ready: whoever uses it meets the error.  Raises ``ValueError`` for
+        A socket with an error is ready: its next use raises the error.  Raises ``ValueError`` for
         one that is closed.
         """
         # Requests that follow each other closely are sent together.

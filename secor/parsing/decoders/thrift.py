@@ -70,7 +70,7 @@ class ThriftField:
 
 
 class GeneratedStruct:
-    """What a generated class says of its fields; ``type`` is the Arrow type of its rows.
+    """The fields of a generated class; ``type`` is the Arrow type of its rows.
 
     Fields have their names, absent ones their default; ids that the class does not know are
     left out, as it leaves them out.  Structs within themselves are JSON text (metadata

@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from secor.archive.kept_schemas import KeptSchema, KeptSchemas
 from secor.archive.quarantine.listing import counted, marker_key, markers, quarantined
-from secor.archive.quarantine.replay import Replay, Replayed, always
+from secor.archive.quarantine.replay import Replay, Replayed, fixed_plan
 from secor.archive.repair.move_offset import move, plan_move
 from secor.batch.plan import TopicPlan
 from secor.core.errors import ConfigurationError, CorruptFile, DiskFull
@@ -103,7 +103,7 @@ def test_what_another_replay_has_done_meanwhile_is_done(world: World) -> None:
     world.replay(WHEN)
     before = dict(world.store.objects)
     plan = plan_for(config(WHEN), "clicks", limited=False)
-    doing = Replay(world.archive, always(plan), world.ledger, world.workspace(), FakeClock())
+    doing = Replay(world.archive, fixed_plan(plan), world.ledger, world.workspace(), FakeClock())
     done = doing.replay(found)
     assert done.gone
     assert (done.placed, done.bad, done.skipped) == (0, 0, None)
@@ -258,7 +258,7 @@ def test_messages_of_another_generation_stay_in_it(world: World) -> None:
     assert found.info is not None
     assert found.info.batch == OffsetRange(0, 6)
     plan = replace(plan_for(config(WHEN), "clicks", limited=False), generation=9)
-    doing = Replay(world.archive, always(plan), world.ledger, world.workspace(), FakeClock())
+    doing = Replay(world.archive, fixed_plan(plan), world.ledger, world.workspace(), FakeClock())
     done = doing.replay(found)
     assert {key.rpartition("/")[2][:2] for key in done.keys} == {"1_"}
 
@@ -359,7 +359,7 @@ def test_line_20_a_write_error_is_never_taken_for_a_bad_message(tmp_path: Path) 
     before = dict(world.store.objects)
     [found] = quarantined(world.archive, "clicks")
     plan = replace(plan_for(config(WHEN), "clicks", limited=False), log_format=FullDisk())
-    doing = Replay(world.archive, always(plan), world.ledger, world.workspace(), FakeClock())
+    doing = Replay(world.archive, fixed_plan(plan), world.ledger, world.workspace(), FakeClock())
     with pytest.raises(DiskFull):
         doing.replay(found)
     assert world.store.objects == before
@@ -373,7 +373,10 @@ def test_a_message_that_no_file_could_hold_stays_until_the_program_can_write_it(
 
     def replay(plan: TopicPlan) -> Replayed:
         [found] = quarantined(world.archive, "clicks")
-        doing = Replay(world.archive, always(plan), world.ledger, world.workspace(), FakeClock())
+        ports = fixed_plan(plan), world.ledger, world.workspace(), FakeClock()
+        doing = Replay(world.archive, *ports)
+            world.archive, fixed_plan(plan), world.ledger, world.workspace(), FakeClock()
+        )
         return doing.replay(found)
 
     done = replay(failing)

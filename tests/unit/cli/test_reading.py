@@ -78,7 +78,7 @@ def test_ls_tells_which_objects_do_not_say_what_they_hold(config: Path) -> None:
     shelf.put_bytes(f"backup/clicks/offset=0/1_2_{STEM}", theirs.read_bytes(), {})
     shown = run(ls.command, config, "clicks").stdout
     assert "[0, ?)" in shown
-    assert "4 objects, 26 messages (and those in 1 that do not tell)" in shown
+    assert "4 objects, 26 messages (and those in 1 without a number)" in shown
 
 
 def test_cat_prints_a_topic_between_offsets(config: Path) -> None:
