@@ -375,8 +375,6 @@ def test_a_message_that_no_file_could_hold_stays_until_the_program_can_write_it(
         [found] = quarantined(world.archive, "clicks")
         ports = fixed_plan(plan), world.ledger, world.workspace(), FakeClock()
         doing = Replay(world.archive, *ports)
-            world.archive, fixed_plan(plan), world.ledger, world.workspace(), FakeClock()
-        )
         return doing.replay(found)
 
     done = replay(failing)
