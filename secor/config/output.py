@@ -41,11 +41,12 @@ OF_FORMATS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "schema_file": TYPED_FORMATS,
         "extra_fields": TYPED_FORMATS,
         "numbers": ("parquet", "orc", "avro"),
+        "json_types": ("jsonlines",),
     }
 )
 """The settings that only some formats have."""
 
-OF_FIELDS = ("metadata_columns", "schema_file", "extra_fields", "numbers")
+OF_FIELDS = ("metadata_columns", "schema_file", "extra_fields", "numbers", "json_types")
 """The settings about decoded fields: only the partition group has them."""
 
 METADATA_COLUMNS = ("_topic", "_partition", "_offset", "_timestamp", "_key", "_headers")
@@ -147,6 +148,13 @@ class Output(Section):
         default="drop",
         description='Fields that output.schema_file does not have: "drop" them, "quarantine" the'
         ' message, or "json": keep them in a column _extra.',
+    )
+    json_types: Literal["text", "connect", "connect-numeric"] = Field(
+        default="text",
+        description='jsonlines: how dates, times and decimals are written. "text": in ISO 8601, and'
+        ' decimals as strings; "connect": as Kafka Connect\'s JSON converter writes them: days'
+        " since 1970, milliseconds, decimals in base64 of the number without its point;"
+        ' "connect-numeric": likewise, but decimals as numbers.',
     )
     numbers: Literal["as seen", "double", "decimal"] = Field(
         default="as seen",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from types import MappingProxyType
+from typing import BinaryIO
 
 from secor.archive.erasures import Erasures, Secret, read_erasures
 from secor.archive.objects import Archive
 from secor.config.model import Config
+from secor.config.output import Output
 from secor.config.restore import RestoreConfig
-from secor.core.ports import ObjectStore
-from secor.formats import format_of_key
+from secor.core.ports import LogFormat, ObjectStore
+from secor.formats import format_of_key, make_format
+from secor.formats.text import TextFormat
 
 Routes = Mapping[str, Collection[str]]
 """By topic, other topics that messages of it were routed to."""
@@ -46,16 +49,35 @@ def archive_of(
     ``routes`` are known in addition to those of the configuration.
     """
     output = config.for_topic(topic).output
-    formats = partial(
-        format_of_key, delimiter=output.delimiter.encode(), null_values=output.null_values
-    )
     return Archive(
         store,
         output.prefix,
         hashed=output.hash_prefix,
-        formats=formats,
+        formats=_formats(output),
         targets=(*config.for_topic(topic).parser.targets, *sorted(routes.get(topic, ()))),
     )
+
+
+def _formats(output: Output) -> Callable[[str, BinaryIO | None], LogFormat]:
+    """Return what finds the format of an object.
+
+    Names as a connector's need not tell that they are JSON lines: their lines would pass for
+    messages of text.
+    """
+    by_name = partial(
+        format_of_key, delimiter=output.delimiter.encode(), null_values=output.null_values
+    )
+    if output.format != "jsonlines" or output.naming in ("secor", "confluent"):
+        return by_name
+
+    def with_lines(key: str, file: BinaryIO | None = None) -> LogFormat:
+        found = by_name(key, file)
+        is_told = key.endswith((".txt", ".txt.gz", ".txt.zst"))
+        if is_told or not isinstance(found, TextFormat):
+            return found
+        return make_format("jsonlines", codec=found.codec)
+
+    return with_lines
 
 
 def erasures_of(config: Config | RestoreConfig, archive: Archive, topic: str) -> Erasures:

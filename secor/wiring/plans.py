@@ -307,6 +307,8 @@ def _fields_format(output: Output, schema: RowSchema) -> LogFormat | None:
         "schema": schema,
         "metadata_columns": output.metadata_columns,
     }
+    if output.format == "jsonlines":
+        settings["types"] = output.json_types
     rows = GROUP_ROWS.get(output.format)
     if rows is not None:
         settings[rows] = getattr(output, rows)

@@ -164,6 +164,8 @@ def _format(draft: Draft) -> str:
         _plain(draft, others, encoding)
         return kind
     draft.unneeded("it is about csv", encoding)
+    if kind == "jsonlines":
+        draft.set("output.json_types", "connect", note="As Connect's converter has it.")
     columns = [_COLUMNS[field] for field in others if field in _COLUMNS]
     if columns:
         draft.set("output.metadata_columns", columns, _FIELDS)

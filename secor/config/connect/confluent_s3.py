@@ -114,7 +114,7 @@ SETTINGS = (
         "`finalize.glue` or `finalize.command` add partitions: docs/finalize.md",
         NOT_SUPPORTED,
     ),
-    SinkSetting("json.decimal.format", "none: decimals are numbers", NOT_NEEDED),
+    SinkSetting("json.decimal.format", "`output.json_types`, of JSON lines"),
     SinkSetting("partition.duration.ms", "none: directories are as fine as `parser.layout`"),
 )
 
@@ -158,6 +158,12 @@ def _output(draft: Draft) -> str:
         draft.set("output.format", kind, _FORMAT, note=note)
     _names(draft, kind)
     _codec(draft, kind)
+    if kind == "jsonlines":
+        numeric = draft.value("json.decimal.format").upper() == "NUMERIC"
+        types = "connect-numeric" if numeric else "connect"
+        draft.set(
+            "output.json_types", types, "json.decimal.format", note="As Connect's converter has it."
+        )
     if kind == "text":
         _separator(draft)
     draft.unneeded("only ByteArrayFormat looks at it", "format.bytearray.separator")

@@ -10,9 +10,10 @@ from typing import Any, BinaryIO
 import msgspec
 import pyarrow as pa
 
+from secor.arrow.counted import counted
 from secor.arrow.nested_arrays import unmark
-from secor.arrow.to_python import ENCODER, plain, write_out
-from secor.core.errors import CorruptFile
+from secor.arrow.to_python import plain, write_out
+from secor.core.errors import ConfigurationError, CorruptFile
 from secor.core.model import rows_in_blocks
 from secor.core.ports import Sink
 from secor.formats.streams import BLOCK, Decompressing, codec_identity, compressing
@@ -30,6 +31,11 @@ EXTENSIONS: Mapping[str, str] = MappingProxyType(
 VERSION = 1
 """Of the writer: grows when it writes other bytes for the same settings."""
 
+TYPES = ("text", "connect", "connect-numeric")
+"""How dates, times and decimals are written: as text; or as Connect's converter does, decimals in
+base64 or as numbers.
+"""
+
 ROWS_AT_ONCE = 4096
 
 
@@ -37,7 +43,9 @@ ROWS_AT_ONCE = 4096
 class JsonLinesFormat:
     """An object and a newline for each row; fields that are null are left out.
 
-    Bytes are in base64, decimals are strings, dates and times ISO 8601.  With a declared
+    Bytes are in base64, decimals are strings, dates and times ISO 8601; with another of
+    ``TYPES`` dates, times and decimals of the messages are as Kafka Connect's JSON converter
+    writes them (those of metadata columns stay).  With a declared
     schema the members come in its order and ``_extra`` is the object of what is not
     declared; otherwise they come by name, and doubles without fraction are written as
     integers: that a message came among others does not change its line.
@@ -46,8 +54,11 @@ class JsonLinesFormat:
     codec: str = "none"
     schema: RowSchema = field(default_factory=RowSchema)
     metadata_columns: tuple[str, ...] = ()
+    types: str = "text"
 
     def __post_init__(self) -> None:
+        if self.types not in TYPES:
+            raise ConfigurationError(f"no types {self.types!r}: use one of {', '.join(TYPES)}")
         check("JSON lines", self.codec, EXTENSIONS, 1, "rows")
         object.__setattr__(self, "metadata_columns", metadata.check_columns(self.metadata_columns))
 
@@ -60,7 +71,8 @@ class JsonLinesFormat:
     def identity(self) -> str:
         """Everything that changes the bytes."""
         columns = ",".join(self.metadata_columns)
-        return f"jsonlines:{VERSION}:{codec_identity(self.codec)}:{self.schema.identity}:{columns}"
+        text = f"jsonlines:{VERSION}:{codec_identity(self.codec)}:{self.schema.identity}:{columns}"
+        return text if self.types == "text" else f"{text}:{self.types}"
 
     def create(self, sink: Sink, seed: bytes) -> JsonLinesWriter:
         """Begin a file; JSON lines have no markers that a seed could decide."""
@@ -91,7 +103,10 @@ class JsonLinesWriter:
         self._stream = compressing(sink, log_format.codec)
         self._empty = True
         declared = log_format.schema.declared
-        self._encoder = msgspec.json.Encoder() if declared else ENCODER
+        self._encoder = msgspec.json.Encoder(
+            order=None if declared else "sorted",
+            decimal_format="number" if log_format.types == "connect-numeric" else "string",
+        )
 
     def append(self, records: pa.RecordBatch) -> None:
         """Add rows.  Raises ``RecordRefused`` for one that is not of the declared schema."""
@@ -121,6 +136,8 @@ class JsonLinesWriter:
         row = unmark(records.column(ROW), records.schema.field(ROW))
         if schema.declared:
             row = fit_or_refuse(schema, records.column(ROW), records.column("offset"))
+        if self._format.types != "text":
+            row = counted(row, decimals=self._format.types == "connect")
         columns = [*metadata.columns_of(records, names), row]
         group = pa.RecordBatch.from_arrays(columns, names=[*names, ROW])
         group = flattened(group, lambda leaf: leaf)

@@ -242,6 +242,24 @@ def test_ours_go_on_below_a_connectors_names(how: str, extension: str, tmp_path:
     assert not verified(world, tree).counts
 
 
+def test_json_lines_are_verified_whose_names_do_not_tell_them(tmp_path: Path) -> None:
+    made = config({**TIME, "layout": "dt={time:%Y}"}, format="jsonlines")
+    output = made.output.model_copy(update={"naming": "{topic}-{partition}-{offset}.gz"})
+    made = made.model_copy(update={"output": output})
+    world = World(tmp_path / "local")
+    world.consume(plan_for(made, "clicks"))
+    keys = [key for key in world.store.objects if "/_quarantine/" not in key]
+    assert keys == ["p/clicks/dt=2023/clicks-0-0.gz"]
+    archive = archive_of(made, "clicks", world.store)
+    [archived] = archive.objects("clicks")
+    assert archive.format_of(archived).identity.startswith("jsonlines:")
+    log = MemoryLog(step=2)
+    log.put(HERE, messages(range(6), VALUES.get), 6)
+    parsing = Parsing(plan_for(made, "clicks", limited=False).parser)
+    [report] = Verifier(archive, log, world.ledger, parsing=parsing).verify("clicks", [0])
+    assert not report.counts, report.findings
+
+
 def test_a_connectors_object_reaches_to_the_next_of_its_directory(tmp_path: Path) -> None:
     world = World(tmp_path / "local")
     for directory, offset in [("a", 0), ("b", 1), ("a", 4)]:

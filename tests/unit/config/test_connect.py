@@ -98,7 +98,10 @@ def test_confluents_sink_goes_on_in_its_own_group(tmp_path: Path) -> None:
         "naming": "confluent",
         "format": "jsonlines",
         "codec": "gzip",
+        "json_types": "connect",
     }
+    numeric, _ = imported(tmp_path, {**CONFLUENT, "json.decimal.format": "NUMERIC"})
+    assert numeric["output"]["json_types"] == "connect-numeric"
     assert (
         config["parser"]["layout"] == "year={time:%Y}/month={time:%m}/day={time:%d}/hour={time:%H}"
     )
