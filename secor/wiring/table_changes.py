@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ from secor.wiring.tables import null_keeping_names, routes_of, row_settings
 
 if TYPE_CHECKING:
     from secor.adapters.kafka import KafkaReader
+    from secor.adapters.mariadb import MariaDbSource
     from secor.adapters.postgresql import PostgreSqlSource
 
 MOST_OFFSETS = 500_000
@@ -138,10 +139,22 @@ class UncommittedMessages:
             )
 
 
+DatabaseTable: TypeAlias = "PostgreSqlSource | MariaDbSource"
+
+
+def is_mariadb(url: str) -> bool:
+    """Tell whether a URL names a MariaDB server."""
+    return url.startswith("mariadb:")
+
+
 def open_source(
     url: str, password: str | None, statement_seconds: float
-) -> AbstractContextManager[Callable[[SourceName], PostgreSqlSource]]:
-    """Connect to the database that rows come from; see ``open_postgresql``."""
+) -> AbstractContextManager[Callable[[SourceName], DatabaseTable]]:
+    """Connect to the database that rows come from; see ``open_postgresql``, ``open_mariadb``."""
+    if is_mariadb(url):
+        from secor.adapters.mariadb import open_mariadb
+
+        return open_mariadb(url, password, statement_seconds)
     from secor.adapters.postgresql import open_postgresql
 
     return open_postgresql(url, password, statement_seconds)

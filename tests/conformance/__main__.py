@@ -16,6 +16,7 @@ import click
 
 from secor.core.errors import SecorError
 from tests.conformance.cdc import run
+from tests.conformance.databases import DATABASES
 from tests.conformance.group import TABLES, Options
 from tests.conformance.message_page import PAGE, page, without_reason
 from tests.conformance.messages import run as run_messages
@@ -57,6 +58,14 @@ def main() -> None:
     show_default=True,
     help="The kind of the tables; all: three groups store the same changes.",
 )
+@click.option(
+    "--database",
+    type=click.Choice(list(DATABASES)),
+    default="postgresql",
+    show_default=True,
+    help="MariaDB needs Debian's packages mariadb-server-core and mariadb-client-core.",
+)
+@click.option("--broad", is_flag=True, help="One more table, of 1,600 columns: PostgreSQL.")
 @click.option("--kill", is_flag=True, help="Kill connector, daemon and committer, each once.")
 @click.option("--keep", is_flag=True, help="Keep logs and data, also when all is well.")
 def cdc(  # one parameter an option
@@ -66,16 +75,20 @@ def cdc(  # one parameter an option
     seed: int | None,
     form: str,
     table: str,
+    database: str,
+    broad: bool,
     kill: bool,
     keep: bool,
 ) -> None:
-    """Change rows in a real PostgreSQL, and compare the tables with it by row, column and type.
+    """Change rows in a real database, and compare the tables with it by row, column and type.
 
     Debezium's connector reads the changes; a table group in mode cdc stores them.  It takes
     about 75 s more than the changes on an idle machine, and minutes on a busy one.  Exit code 0
     when every table is equal to its source and nothing is stopped or in quarantine; else 1, and
     logs, messages and data are kept.
     """
+    if broad and database != "postgresql":
+        raise click.UsageError("--broad: MariaDB has no tables of so many columns")
     seed = random.randrange(1 << 32) if seed is None else seed
     folder = Path(tempfile.mkdtemp(prefix="secor-conformance-"))
     began = time.monotonic()
@@ -83,8 +96,8 @@ def cdc(  # one parameter an option
     def say(text: str) -> None:
         click.echo(f"{time.monotonic() - began:6.1f} s  {text}")
 
-    options = Options(minutes * 60, seed, form, table, rate, kill, changes)
-    say(f"changes {options.length}, {form}, {table}, --seed {seed}, in {folder}")
+    options = Options(minutes * 60, seed, form, table, rate, kill, database, broad, changes)
+    say(f"changes {options.length}, {database}, {form}, {table}, --seed {seed}, in {folder}")
     try:
         outcomes = run(folder, options, say)
     except SecorError as error:

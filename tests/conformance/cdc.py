@@ -1,4 +1,4 @@
-"""One comparison of changes: PostgreSQL through Debezium, Kafka and a table group, and back."""
+"""One comparison of changes: a database through Debezium, Kafka and a table group, and back."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import psycopg2
 from confluent_kafka import Consumer
 
 from secor.core.errors import Unavailable
 from secor.java.bundles import APICURIO_CONVERTER
 from secor.sandbox import Sandbox
-from secor.sandbox.catalogs import USER, PostgreSqlServer
 from secor.sandbox.state import free_port
 from tests.conformance.comparing import Comparison, compare
+from tests.conformance.databases import Database
 from tests.conformance.group import Options, converter, write_group
 from tests.conformance.registry import ApicurioRegistry
-from tests.conformance.servers import SLOT, ConnectWorker, debezium_settings, source_database
+from tests.conformance.servers import ConnectWorker
 from tests.conformance.storing import StoringGroup
-from tests.conformance.workload import SOURCES, Workload, source_rows
+from tests.conformance.workload import Workload, source_rows
 from tests.programs import spark_35
 from tests.soak.row_changes import with_spark_35
 
@@ -43,37 +41,9 @@ class Scene:
     folder: Path
     options: Options
     sandbox: Sandbox
-    cursor: Any
+    database: Database
     connect: ConnectWorker
     groups: list[StoringGroup]
-    last_position: str = ""
-    """The end of the last change in PostgreSQL's log."""
-
-    def mark(self) -> None:
-        """Note the end of the changes."""
-        self.cursor.execute("SELECT pg_current_wal_lsn()")
-        self.last_position = self.cursor.fetchone()[0]
-        # The connector confirms what lies behind a change only with the next one.
-        self.cursor.execute("SELECT pg_logical_emit_message(true, 'conformance', 'end')")
-
-    def snapshot_is_over(self) -> bool:
-        """Tell whether the connector reads changes.
-
-        One that ends before begins with another snapshot, and nothing says which rows of the first
-        one were deleted meanwhile.
-        """
-        self.cursor.execute(
-            "SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s AND active", (SLOT,)
-        )
-        return bool(self.cursor.fetchone()[0])
-
-    def position_is_confirmed(self) -> bool:
-        """Tell whether the connector has sent everything to Kafka."""
-        self.cursor.execute(
-            "SELECT confirmed_flush_lsn >= %s FROM pg_replication_slots WHERE slot_name = %s",
-            (self.last_position, SLOT),
-        )
-        return bool(self.cursor.fetchone()[0])
 
     def is_committed(self) -> bool:
         """Tell whether all tables have everything that does not stay stopped."""
@@ -129,13 +99,16 @@ class Outcome:
     quarantined: dict[str, int]
     """Messages by reason."""
 
+    found: list[str] = field(default_factory=list)
+    """What ``secor verify --source`` finds."""
+
     table: str = ""
     """The kind of table, before each line of the report."""
 
     @property
     def equal(self) -> bool:
         """Every table is equal to its source, and nothing else is left."""
-        left = self.stopped or self.quarantined
+        left = self.stopped or self.quarantined or self.found
         return not left and all(comparison.equal for comparison in self.comparisons)
 
     def lines(self) -> list[str]:
@@ -145,6 +118,7 @@ class Outcome:
         lines += [
             f"quarantine: {count} messages: {reason}" for reason, count in self.quarantined.items()
         ]
+        lines += [f"secor verify --source: {line}" for line in self.found]
         return [f"{self.table} {line}" for line in lines]
 
 
@@ -154,7 +128,7 @@ def run(folder: Path, options: Options, say: Say) -> list[Outcome]:
     Raises ``Unavailable``.
     """
     with opened(folder, options, say) as scene, ExitStack() as stack:
-        workload = Workload(scene.cursor, options.seed)
+        workload = Workload(scene.database.cursor, options.seed, options.sources)
         workload.create()
         workload.steps(_BEFORE_SNAPSHOT)
         say("starting Kafka Connect with Debezium, and the group")
@@ -163,9 +137,9 @@ def run(folder: Path, options: Options, say: Say) -> list[Outcome]:
         processes.start()
         say(f"changing rows {options.length}")
         _change_rows(workload, options, processes, say)
-        scene.mark()
+        scene.database.mark()
         say(", ".join(f"{count} {kind}" for kind, count in sorted(workload.done.items())))
-        _wait(scene.position_is_confirmed, processes, "Kafka has all changes")
+        _wait(lambda: scene.database.is_read(scene.connect), processes, "Kafka has all changes")
         say("Kafka has all changes")
         save_messages(scene)
         _wait(scene.is_committed, processes, "the tables have all changes")
@@ -175,13 +149,13 @@ def run(folder: Path, options: Options, say: Say) -> list[Outcome]:
 
 
 def _change_rows(workload: Workload, options: Options, processes: Processes, say: Say) -> None:
-    """Make changes, with an incremental snapshot and a busy row in the middle of them.
+    """Make changes, with a snapshot, a busy row and altered columns in the middle of them.
 
     Where that is asked for, kill each process once, too.
     """
     names = random.Random(options.seed).sample(Processes.NAMES, len(Processes.NAMES))
     names = names if options.kill else []
-    parts = len(names) + 2
+    parts = len(names) + 3
 
     def change_some(part: int) -> None:
         if options.changes is None:
@@ -192,14 +166,19 @@ def _change_rows(workload: Workload, options: Options, processes: Processes, say
 
     change_some(0)
     # A signal that is written before is part of the first snapshot, and tells nothing.
-    _wait(processes.scene.snapshot_is_over, processes, "the connector reads changes")
+    _wait(processes.scene.database.snapshot_is_over, processes, "the connector reads changes")
     say("asking for an incremental snapshot")
     workload.ask_for_snapshot()
     workload.change_one_row_often()
-    for part, name in enumerate(names, 1):
+    change_some(1)
+    say("adding columns")
+    workload.alter(0)
+    for part, name in enumerate(names, 2):
         change_some(part)
         say(f"killing the {name}")
         processes.kill(name)
+    say("changing the types of columns")
+    workload.alter(1)
     change_some(parts - 1)
 
 
@@ -235,12 +214,12 @@ def save_messages(scene: Scene) -> None:
 def opened(folder: Path, options: Options, say: Say) -> Iterator[Scene]:
     """Start the servers and connect to the database; nothing is written yet."""
     with ExitStack() as stack:
-        say("starting Kafka, the store and PostgreSQL")
+        say("starting Kafka, the store and the database")
         services = ("kafka", "zookeeper", "s3")
         sandbox = stack.enter_context(Sandbox.up(folder / "servers", services=services))
-        database = source_database(folder, free_port())
-        stack.callback(database.stop)
-        database.start()
+        database = options.source(folder)
+        stack.callback(database.server.stop)
+        database.server.start()
         registry = None
         if options.format == "avro":
             server = ApicurioRegistry(
@@ -252,7 +231,7 @@ def opened(folder: Path, options: Options, say: Say) -> Iterator[Scene]:
             stack.callback(server.stop)
             server.start()
             registry = server.url
-        connection = _connect(database)
+        connection = database.connect()
         stack.callback(connection.close)
         connect = ConnectWorker(
             folder=folder / "connect",
@@ -260,7 +239,8 @@ def opened(folder: Path, options: Options, say: Say) -> Iterator[Scene]:
             port=free_port(),
             kafka=sandbox.kafka,
             converter=converter(options.format, registry),
-            connector=debezium_settings(database),
+            connector=database.connector(sandbox.kafka),
+            plugin=database.plugin,
             plugins=() if registry is None else [APICURIO_CONVERTER],
             progress=say,
         )
@@ -274,20 +254,12 @@ def opened(folder: Path, options: Options, say: Say) -> Iterator[Scene]:
             )
             for table in options.tables
         ]
-        yield Scene(folder, options, sandbox, connection.cursor(), connect, groups)
+        yield Scene(folder, options, sandbox, database, connect, groups)
 
 
 def _spark(table: str, say: Say) -> dict[str, str]:
     local = {"SPARK_LOCAL_IP": "127.0.0.1"}
     return {**local, **with_spark_35(spark_35(say))} if table == "hudi" else local
-
-
-def _connect(database: PostgreSqlServer) -> Any:
-    connection = psycopg2.connect(
-        host="127.0.0.1", port=database.port, user=USER, dbname="postgres"
-    )
-    connection.autocommit = True
-    return connection
 
 
 def _wait(reached: Callable[[], bool], processes: Processes, what: str) -> None:
@@ -301,9 +273,13 @@ def _wait(reached: Callable[[], bool], processes: Processes, what: str) -> None:
 
 def _outcome(scene: Scene, group: StoringGroup) -> Outcome:
     comparisons = []
-    for table in SOURCES.values():
-        source = scene.options.stored(table, group.table)
-        rows = source_rows(scene.cursor, source)
+    for table in scene.options.sources.values():
+        source = scene.options.stored(table.altered(), group.table)
+        rows = source_rows(scene.database.cursor, source)
         comparisons.append(compare(source, rows, group.read(source.name)))
     stopped = {place: why for place, (_, why) in group.stopped.items()}
-    return Outcome(comparisons, stopped, group.quarantined(), group.table)
+    ignored = set(scene.database.unlike)
+    if scene.options.format == "json":
+        ignored |= scene.database.without_schema.keys()
+    found = group.verified(scene.database.url, sorted(ignored))
+    return Outcome(comparisons, stopped, group.quarantined(), found, group.table)

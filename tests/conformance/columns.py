@@ -54,22 +54,25 @@ class Kind:
     text: str = "{}::text"
     """SQL for the source's text of a value."""
 
+    mark: str = "%s"
+    """SQL for a value that is written."""
 
-def _digits(rng: Random, precision: int, scale: int) -> str:
-    return rng.choice(("", "-")) + _scaled(rng.randrange(10 ** rng.randint(1, precision)), scale)
+
+def digits(rng: Random, precision: int, scale: int) -> str:
+    return rng.choice(("", "-")) + scaled(rng.randrange(10 ** rng.randint(1, precision)), scale)
 
 
-def _scaled(number: int, scale: int) -> str:
+def scaled(number: int, scale: int) -> str:
     """Return a number with ``scale`` digits behind the point; no context rounds it."""
     return f"{Decimal((0, tuple(map(int, str(number))), -scale)):f}"
 
 
 def _numeric(precision: int, scale: int) -> Kind:
-    most = _scaled(10**precision - 1, scale)
+    most = scaled(10**precision - 1, scale)
     return Kind(
         f"numeric({precision},{scale})",
         pa.decimal128(precision, scale),
-        lambda rng: _digits(rng, precision, scale),
+        lambda rng: digits(rng, precision, scale),
         Decimal,
         (most, f"-{most}", "0", "-0.0"),
     )
@@ -96,19 +99,24 @@ def _integer(sql: str, arrow: pa.DataType, bits: int) -> Kind:
     )
 
 
-def _words(rng: Random) -> str:
+def words(rng: Random) -> str:
     return rng.choice(TEXTS) if rng.random() < 0.3 else f"w{rng.getrandbits(40):x}"
 
 
-def _text(sql: str, draw: Callable[[Random], str] = _words, *literals: str) -> Kind:
+def _text(sql: str, draw: Callable[[Random], str] = words, *literals: str) -> Kind:
     return Kind(sql, pa.string(), draw, str, literals)
 
 
-def _date(rng: Random) -> str:
+def large_text(rng: Random) -> str:
+    """Return a text that is mostly stored outside of its row."""
+    return f"{rng.getrandbits(64):x} ä" * (LARGE // 10) if rng.random() < 0.8 else "short"
+
+
+def day(rng: Random) -> str:
     return (date(1970, 1, 1) + timedelta(days=rng.randint(-60_000, 60_000))).isoformat()
 
 
-def _moment(rng: Random) -> str:
+def moment(rng: Random) -> str:
     seconds = rng.randint(-4_000_000_000, 8_000_000_000)
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(
         seconds=seconds, microseconds=rng.choice((0, 1, 999_999, rng.randrange(1_000_000)))
@@ -116,14 +124,14 @@ def _moment(rng: Random) -> str:
     return moment.replace(tzinfo=None).isoformat(sep=" ")
 
 
-def _clock(rng: Random) -> str:
+def clock(rng: Random) -> str:
     moment = datetime(2000, 1, 1, tzinfo=UTC) + timedelta(
         microseconds=rng.randrange(86_400_000_000)
     )
     return moment.strftime("%H:%M:%S.%f")
 
 
-def _clock_text(text: str) -> str:
+def clock_text(text: str) -> str:
     """Return a time with six digits behind the point."""
     seconds, _, fraction = text.partition(".")
     return f"{seconds}.{fraction:0<6}"
@@ -133,7 +141,7 @@ def _iso_moment(text: str) -> str:
     return datetime.fromisoformat(text.replace("+00", "+00:00")).isoformat()
 
 
-def _iso(value: Any) -> str:
+def iso(value: Any) -> str:
     return str(value.isoformat())
 
 
@@ -141,7 +149,7 @@ def _uuid_text(value: Any) -> str:
     return str(uuid.UUID(bytes=value) if isinstance(value, bytes) else value)
 
 
-def _bits(text: str) -> bytes:
+def bits(text: str) -> bytes:
     """Return bits as Debezium's messages have them: the last ones first, no zeros behind."""
     return int(text, 2).to_bytes((len(text) + 7) // 8, "little").rstrip(b"\0")
 
@@ -186,7 +194,7 @@ def _plain(item: Any) -> Any:
     return item.isoformat() if isinstance(item, date | time) else item
 
 
-def _uuid(rng: Random) -> str:
+def uuid_text(rng: Random) -> str:
     return str(uuid.UUID(int=rng.getrandbits(128)))
 
 
@@ -216,12 +224,12 @@ _NUMBERS: dict[str, Kind] = {
     "c_numeric_18_6": _numeric(18, 6),
     "c_numeric_38_10": _numeric(38, 10),
     "c_numeric_50_20": _text(
-        "numeric(50,20)", lambda rng: _digits(rng, 50, 20), _scaled(10**50 - 1, 20), "0"
+        "numeric(50,20)", lambda rng: digits(rng, 50, 20), scaled(10**50 - 1, 20), "0"
     ),
     "c_numeric": Kind(
         "numeric",
         pa.string(),
-        lambda rng: _digits(rng, rng.randint(1, 60), rng.randint(0, 30)),
+        lambda rng: digits(rng, rng.randint(1, 60), rng.randint(0, 30)),
         _or_null(Decimal),  # Debezium leaves zeros at the end out
         ("0", "1e40", "0.00000000000000000001", "NaN", "Infinity", "-Infinity"),
         Decimal,
@@ -229,7 +237,7 @@ _NUMBERS: dict[str, Kind] = {
     "c_money": Kind(
         "money",
         pa.decimal128(38, 2),
-        lambda rng: _digits(rng, 12, 2),
+        lambda rng: digits(rng, 12, 2),
         Decimal,
         ("92233720368547758.07", "-92233720368547758.08", "0"),
         text="{}::numeric::text",
@@ -240,7 +248,7 @@ _NUMBERS: dict[str, Kind] = {
     ),
     "c_bit": Kind("bit(1)", pa.bool_(), lambda rng: rng.choice("01"), lambda text: text == "1"),
     "c_bits": Kind(
-        "bit(13)", pa.binary(), lambda rng: f"{rng.getrandbits(13):013b}", _bits, ("0" * 13,)
+        "bit(13)", pa.binary(), lambda rng: f"{rng.getrandbits(13):013b}", bits, ("0" * 13,)
     ),
 }
 
@@ -264,19 +272,19 @@ _CHARACTERS: dict[str, Kind] = {
     "c_uuid": Kind(
         "uuid",
         pa.uuid(),
-        _uuid,
+        uuid_text,
         str,
         (str(uuid.UUID(int=0)), str(uuid.UUID(int=(1 << 128) - 1))),
         _uuid_text,
     ),
     "c_json": _text(
         "json",
-        lambda rng: json.dumps({"n": rng.getrandbits(60), "t": _words(rng)}),
+        lambda rng: json.dumps({"n": rng.getrandbits(60), "t": words(rng)}),
         *("null", "[]", "{}", "1e400", '"text"', '{"a": 1, "a": 2}'),
     ),
     "c_jsonb": _text(
         "jsonb",
-        lambda rng: json.dumps({"n": [rng.random(), None], "t": _words(rng)}),
+        lambda rng: json.dumps({"n": [rng.random(), None], "t": words(rng)}),
         *("null", "[]", "{}", "12345678901234567890.123"),
     ),
     "c_enum": _text("mood", lambda rng: rng.choice(("sad", "ok", "happy day"))),
@@ -294,29 +302,27 @@ _CHARACTERS: dict[str, Kind] = {
         *("empty", "(,)", "[1,)"),
     ),
     "c_numrange": _text("numrange", lambda rng: f"[{rng.random()},{1 + rng.random()}]", "empty"),
-    "c_tstzrange": _text("tstzrange", lambda rng: f"[{_date(rng)},infinity)", "empty"),
-    "c_daterange": _text("daterange", lambda rng: f"[{_date(rng)},)"),
+    "c_tstzrange": _text("tstzrange", lambda rng: f"[{day(rng)},infinity)", "empty"),
+    "c_daterange": _text("daterange", lambda rng: f"[{day(rng)},)"),
 }
 
 _TIMES: dict[str, Kind] = {
-    "c_date": Kind(
-        "date", pa.date32(), _date, str, ("1970-01-01", "0001-01-01", "9999-12-31"), _iso
-    ),
+    "c_date": Kind("date", pa.date32(), day, str, ("1970-01-01", "0001-01-01", "9999-12-31"), iso),
     "c_date_infinite": Kind(
-        "date", pa.date32(), _date, _or_null(str), ("infinity", "-infinity"), _iso
+        "date", pa.date32(), day, _or_null(str), ("infinity", "-infinity"), iso
     ),
     "c_time": Kind(
         "time",
         pa.string(),
-        _clock,
-        _clock_text,
+        clock,
+        clock_text,
         ("00:00:00", "23:59:59.999999"),
     ),
-    "c_time_24": Kind("time", pa.string(), _clock, _clock_text, ("24:00:00",)),
+    "c_time_24": Kind("time", pa.string(), clock, clock_text, ("24:00:00",)),
     "c_timetz": Kind(
         "timetz",
         pa.string(),
-        lambda rng: _clock(rng) + "+02",
+        lambda rng: clock(rng) + "+02",
         _time_in_utc,
         ("00:00:00+00",),
         _time_in_utc,
@@ -324,79 +330,84 @@ _TIMES: dict[str, Kind] = {
     "c_timestamp": Kind(
         "timestamp",
         pa.timestamp("us"),
-        _moment,
+        moment,
         _iso_moment,
         ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999", "1970-01-01 00:00:00"),
-        _iso,
+        iso,
     ),
-    "c_timestamp_3": Kind("timestamp(3)", pa.timestamp("us"), _moment, _iso_moment, (), _iso),
+    "c_timestamp_3": Kind("timestamp(3)", pa.timestamp("us"), moment, _iso_moment, (), iso),
     "c_timestamp_infinite": Kind(
         "timestamp",
         pa.timestamp("us"),
-        _moment,
+        moment,
         _or_null(_iso_moment),
         ("infinity", "-infinity"),
-        _iso,
+        iso,
     ),
     "c_timestamptz": Kind(
         "timestamptz",
         pa.timestamp("us", "UTC"),
-        lambda rng: _moment(rng) + rng.choice(("+00", "+05:30", "-11")),
+        lambda rng: moment(rng) + rng.choice(("+00", "+05:30", "-11")),
         _iso_moment,
         ("0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999999+00"),
-        _iso,
+        iso,
     ),
     "c_timestamptz_infinite": Kind(
         "timestamptz",
         pa.timestamp("us", "UTC"),
-        lambda rng: _moment(rng) + "+00",
+        lambda rng: moment(rng) + "+00",
         _or_null(_iso_moment),
         ("infinity", "-infinity"),
-        _iso,
+        iso,
     ),
     "c_interval": Kind("interval", pa.string(), _interval, str, ("0",), text=INTERVAL),
 }
 
 _ARRAYS: dict[str, Kind] = {
     "c_ints": _array("integer", pa.int32(), lambda rng: str(rng.getrandbits(31)), int),
-    "c_texts": _array("text", pa.string(), _words, str),
+    "c_texts": _array("text", pa.string(), words, str),
     "c_numerics": _array(
-        "numeric(12,3)", pa.decimal128(12, 3), lambda rng: _digits(rng, 12, 3), Decimal
+        "numeric(12,3)", pa.decimal128(12, 3), lambda rng: digits(rng, 12, 3), Decimal
     ),
-    "c_dates": _array("date", pa.date32(), _date, str),
-    "c_uuids": _array("uuid", pa.uuid(), _uuid, str),
+    "c_dates": _array("date", pa.date32(), day, str),
+    "c_uuids": _array("uuid", pa.uuid(), uuid_text, str),
 }
 
 KINDS: Mapping[str, Kind] = MappingProxyType({**_NUMBERS, **_CHARACTERS, **_TIMES, **_ARRAYS})
 """One column for each type."""
 
 
-def _micros(text: str) -> int:
+def micros(text: str) -> int:
     hours, minutes, seconds = text.split(":")
     return (int(hours) * 60 + int(minutes)) * 60_000_000 + int(Decimal(seconds) * 1_000_000)
 
 
-def _unscaled(text: str) -> str:
+def unscaled(text: str) -> str:
     """Return a number as Debezium writes it without a schema: its digits, in base64."""
     number = int(text.replace(".", ""))
     size = (number if number >= 0 else -number - 1).bit_length() // 8 + 1
     return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()
 
 
-_WITHOUT_SCHEMA: Mapping[str, Kind] = MappingProxyType(
+WITHOUT_SCHEMA: Mapping[str, Kind] = MappingProxyType(
     {
-        "c_numeric_50_20": replace(KINDS["c_numeric_50_20"], parse=_unscaled),
-        "c_time": replace(KINDS["c_time"], arrow=pa.int64(), parse=_micros),
-        "c_time_24": replace(KINDS["c_time_24"], arrow=pa.int64(), parse=_micros),
+        "c_numeric_50_20": replace(KINDS["c_numeric_50_20"], parse=unscaled),
+        "c_time": replace(KINDS["c_time"], arrow=pa.int64(), parse=micros),
+        "c_time_24": replace(KINDS["c_time_24"], arrow=pa.int64(), parse=micros),
     }
 )
 """What columns hold where messages do not say what a value is."""
 
 
-def stored_kind(name: str, kind: Kind, *, schemas: bool, uuids: bool) -> Kind:
-    """Return what a column holds if its messages have ``schemas``, its table's format ``uuids``."""
-    if not schemas:
-        kind = _WITHOUT_SCHEMA.get(name, kind)
+UNLIKE = ("c_date_infinite", "c_timestamp_infinite", "c_timestamptz_infinite", "c_numeric")
+"""Columns with values that are null in the table, as docs/cdc.md says."""
+
+TIME_UNITS = {"c_timestamp_3": "ms"}
+"""The units of times that are not in microseconds, where messages have no schema."""
+
+
+def stored_kind(kind: Kind, *, uuids: bool) -> Kind:
+    """Return what a column holds if its table's format has ``uuids``, or not."""
     if not uuids and kind.arrow == pa.uuid():
         kind = replace(kind, arrow=pa.string())
     if not uuids and kind.arrow == pa.list_(pa.uuid()):

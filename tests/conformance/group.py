@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from secor.sandbox import Sandbox
 from tests.conformance.columns import stored_kind
+from tests.conformance.databases import DATABASES, Database
 from tests.conformance.servers import AVRO_CONVERTER, JSON_CONVERTER, PREFIX
 from tests.conformance.tables import HUDI, NAMESPACE, catalog_properties
-from tests.conformance.workload import SOURCES, SourceTable
+from tests.conformance.workload import BROAD, SourceTable
 from tests.integration.daemons import write_config
 
 TABLES = ("iceberg-cow", "iceberg-mor", "hudi")
@@ -48,6 +49,8 @@ class Options:
     table: str
     rate: float
     kill: bool = False
+    database: str = "postgresql"
+    broad: bool = False
     changes: int | None = None
     """Transactions; None for as many as there are in ``seconds``."""
 
@@ -55,6 +58,16 @@ class Options:
     def tables(self) -> tuple[str, ...]:
         """Return the kinds of tables that one source feeds."""
         return TABLES if self.table == "all" else (self.table,)
+
+    @property
+    def source(self) -> type[Database]:
+        """Return the database."""
+        return DATABASES[self.database]
+
+    @property
+    def sources(self) -> Mapping[str, SourceTable]:
+        """Return the tables of the database."""
+        return {**self.source.sources, **({BROAD.name: BROAD} if self.broad else {})}
 
     @property
     def length(self) -> str:
@@ -65,10 +78,9 @@ class Options:
 
     def stored(self, source: SourceTable, table: str) -> SourceTable:
         """Return a source with what the columns of its table of this kind hold."""
-        schemas = self.format != "json"
-        uuids = table != "hudi"
+        unlike = self.source.without_schema if self.format == "json" else {}
         kinds = {
-            name: stored_kind(name, kind, schemas=schemas, uuids=uuids)
+            name: stored_kind(unlike.get(name, kind), uuids=table != "hudi")
             for name, kind in source.columns.items()
         }
         return replace(source, columns=kinds)
@@ -100,8 +112,8 @@ def write_group(
         else _section("catalog.properties", catalog_properties(sandbox, table))
     )
     routes = [
-        _route(folder, options.stored(source, table), options.format, table)
-        for source in SOURCES.values()
+        _route(folder, options.stored(source, table), options, table)
+        for source in options.sources.values()
     ]
     return write_config(
         folder,
@@ -112,7 +124,7 @@ def write_group(
         settings={
             "group": {"name": group, "kind": "table"},
             "kafka": {
-                "topics": [f"{PREFIX}.public.{name}" for name in SOURCES],
+                "topics": [f"{PREFIX}.public.{name}" for name in options.sources],
                 "session_timeout": "10s",
             },
             "parser": {"max_bad_ratio": "none", **_decoder(registry)},
@@ -135,7 +147,7 @@ def _section(name: str, properties: Mapping[str, str]) -> str:
     )
 
 
-def _route(folder: Path, source: SourceTable, form: str, table: str) -> str:
+def _route(folder: Path, source: SourceTable, options: Options, table: str) -> str:
     lines = [
         "[[tables]]",
         f'table = "{NAMESPACE}.{source.name}"',
@@ -145,13 +157,14 @@ def _route(folder: Path, source: SourceTable, form: str, table: str) -> str:
         "auto_create = true",
         "evolve = true",
     ]
-    if form == "json":
+    if options.format == "json":
         declared = folder / f"{source.name}.avsc"
         declared.write_text(json.dumps(_declared(source)))
+        units = ", ".join(f'{name} = "{unit}"' for name, unit in options.source.time_units.items())
         lines += [
             f'schema_file = "{declared}"',
             'encodings = "debezium"',
-            'time_units = {"c_timestamp_3" = "ms"}',
+            f"time_units = {{{units}}}",
         ]
     if table == "hudi":
         lines += ['format = "hudi"', 'properties = {"hoodie.bucket.index.num.buckets" = "2"}']

@@ -1,4 +1,4 @@
-"""Kafka Connect with a connector, and the PostgreSQL server that Debezium's reads."""
+"""A worker of Kafka Connect with a connector."""
 
 from __future__ import annotations
 
@@ -13,30 +13,21 @@ from secor.java.bundles import DEBEZIUM_POSTGRESQL, KAFKA_CONNECT, Bundle
 from secor.java.cache import Progress
 from secor.java.jars import jar_folder
 from secor.java.runtime import find_java
-from secor.sandbox.catalogs import USER, PostgreSqlServer
 from secor.sandbox.process import Server
 
 CONNECTOR = "source"
 PREFIX = "shop"
 """Of the names of topics: ``shop.public.notes``."""
 
-SLOT = "conformance"
+PASSWORD = "unused"
+"""Of the database's user."""
+
 SIGNALS = "public.signals"
 """The source's table by which the connector is told to read tables again."""
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 AVRO_CONVERTER = "io.apicurio.registry.utils.converter.AvroConverter"
 _JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-
-
-def source_database(folder: Path, port: int) -> PostgreSqlServer:
-    """Return a server whose changes can be read by logical replication, not started."""
-    return PostgreSqlServer(
-        folder=folder / "postgresql",
-        log=folder / "logs" / "postgresql.log",
-        port=port,
-        settings={"wal_level": "logical", "TimeZone": "UTC"},
-    )
 
 
 class ConnectWorker(Server):
@@ -119,6 +110,14 @@ class ConnectWorker(Server):
                 raise Unavailable(f"the connector has failed: {task['trace'][:3000]}")
         return bool(tasks) and all(task["state"] == "RUNNING" for task in tasks)
 
+    def offsets(self) -> list[dict[str, Any]]:
+        """Return where the connector would begin again; none where it does not answer."""
+        try:
+            answer = self.ask("GET", f"/connectors/{CONNECTOR}/offsets")
+        except (OSError, http.client.HTTPException, NotFound):
+            return []
+        return [item["offset"] for item in answer["offsets"]]
+
     def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
         """Return what the REST interface answers.  Raises ``NotFound`` for what it refuses."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -132,28 +131,3 @@ class ConnectWorker(Server):
         if answer.status >= http.client.BAD_REQUEST:
             raise NotFound(f"{method} {path}: {answer.status} {text.decode()[:1000]}")
         return json.loads(text) if text else None
-
-
-def debezium_settings(database: PostgreSqlServer, **more: str) -> dict[str, str]:
-    """Return the connector's settings."""
-    return {
-        "name": CONNECTOR,
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "tasks.max": "1",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(database.port),
-        "database.user": USER,
-        "database.password": "unused",
-        "database.dbname": "postgres",
-        "plugin.name": "pgoutput",
-        "slot.name": SLOT,
-        "publication.autocreate.mode": "filtered",
-        "schema.include.list": "public",
-        "topic.prefix": PREFIX,
-        "topic.creation.default.replication.factor": "1",
-        "topic.creation.default.partitions": "2",
-        "interval.handling.mode": "string",
-        "signal.data.collection": SIGNALS,
-        "incremental.snapshot.chunk.size": "20",
-        **more,
-    }

@@ -7,18 +7,22 @@ import os
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from secor.core.errors import Unavailable
 from secor.sandbox import Sandbox
+from tests.conformance.servers import PASSWORD
 from tests.conformance.tables import read_hudi, read_iceberg
 from tests.integration.daemons import Daemon, run_secor, secor
 
 STOPPED_FOR = 60.0
 """Seconds after which a topic partition that is stopped is taken for one that stays so."""
+
+VERIFIED_WITHIN = 900.0
+"""Seconds of ``secor verify --source``, which starts Spark for Hudi tables."""
 
 _EXAMPLE = 160
 """Characters of a reason in a report."""
@@ -127,6 +131,30 @@ class StoringGroup:
             place in self.stopped and now - self.stopped[place][0] > STOPPED_FOR
             for place in waiting
         )
+
+    def verified(self, url: str, ignored: Sequence[str]) -> list[str]:
+        """Return what ``secor verify --source`` finds; the columns ``ignored`` have a reason."""
+        options = [part for name in ignored for part in ("--ignore-column", name)]
+        finished = subprocess.run(
+            secor("verify", str(self.config), "--source", url, "--json", *options),
+            capture_output=True,
+            text=True,
+            timeout=VERIFIED_WITHIN,
+            check=False,
+            env={**os.environ, **self.environment, "MYSQL_PWD": PASSWORD},
+        )
+        (self.folder / "verify.json").write_text(finished.stdout + finished.stderr)
+        if finished.returncode == 0:
+            return []
+        if not finished.stdout:
+            return [f"exit code {finished.returncode}: {finished.stderr[-1000:]}"]
+        outcome = json.loads(finished.stdout)
+        findings = [
+            f"{table['table']}: {json.dumps(finding)[:_EXAMPLE]}"
+            for table in outcome["tables"]
+            for finding in (*table["not_compared"].items(), *table["examples"])
+        ]
+        return [*outcome["stopped"], *findings] or [f"exit code {finished.returncode}"]
 
     def quarantined(self) -> dict[str, int]:
         """Return how many messages are in quarantine, by reason; write them beside the logs."""

@@ -6,17 +6,15 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.conformance.columns import KINDS, LARGE, Kind
+from tests.conformance.columns import KINDS, LARGE, Kind, large_text
 from tests.conformance.servers import SIGNALS
 
 KEYS = 150
 """Of each table."""
-
-TABLES = ("kinds", "notes", "moves", "wide")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +29,14 @@ class SourceTable:
 
     more: tuple[str, ...] = ()
     """Statements after the table was made."""
+
+    alterations: tuple[tuple[str, Kind, str], ...] = ()
+    """Columns that change while rows do: the name, what it is then, and the statement."""
+
+    def altered(self) -> SourceTable:
+        """Return the table as it is at the end."""
+        later = {name: kind for name, kind, _ in self.alterations}
+        return replace(self, columns={**self.columns, **later})
 
     @property
     def statements(self) -> list[str]:
@@ -48,15 +54,11 @@ class SourceTable:
         ]
 
 
-def _large_text(rng: random.Random) -> str:
-    return f"{rng.getrandbits(64):x} ä" * (LARGE // 10) if rng.random() < 0.8 else "short"
-
-
 def _large_bytes(rng: random.Random) -> str:
     return "\\x" + rng.randbytes(LARGE if rng.random() < 0.8 else 5).hex()
 
 
-def _large_texts(rng: random.Random) -> str:
+def large_texts(rng: random.Random) -> str:
     return "{" + ",".join(f"{rng.getrandbits(60):x}" for _ in range(LARGE // 8)) + "}"
 
 
@@ -73,9 +75,9 @@ def _drawn_by(kind: Kind, draw: Callable[[random.Random], str], sql: str | None 
 
 
 _LARGE = {
-    "body": _drawn_by(KINDS["c_varchar"], _large_text, "text"),
+    "body": _drawn_by(KINDS["c_varchar"], large_text, "text"),
     "blob": _drawn_by(KINDS["c_bytea"], _large_bytes),
-    "words": _drawn_by(KINDS["c_texts"], _large_texts),
+    "words": _drawn_by(KINDS["c_texts"], large_texts),
     "numbers": _drawn_by(KINDS["c_ints"], _large_numbers),
     "document": _drawn_by(KINDS["c_json"], _large_json),
     "object": _drawn_by(KINDS["c_jsonb"], _large_json),
@@ -115,34 +117,55 @@ SOURCES: dict[str, SourceTable] = {
         },
         ("body",),
         ("ALTER TABLE wide REPLICA IDENTITY FULL",),
+        (
+            ("extra", KINDS["c_integer"], "ALTER TABLE wide ADD COLUMN extra integer"),
+            ("extra", KINDS["c_bigint"], "ALTER TABLE wide ALTER COLUMN extra TYPE bigint"),
+        ),
     ),
 }
+BROAD = SourceTable(
+    "broad",
+    ("id",),
+    {"id": KINDS["c_bigint"], **{f"n{number}": KINDS["c_integer"] for number in range(1599)}},
+)
+"""As many columns as PostgreSQL can have."""
 
 
 @dataclass
 class Workload:
-    """Writes changes; ``cursor`` is psycopg's, with a connection that commits by itself."""
+    """Writes changes; ``cursor`` is a driver's, with a connection that commits by itself."""
 
     cursor: Any
     seed: int
+    sources: Mapping[str, SourceTable] = field(default_factory=lambda: SOURCES)
     done: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
-        self._keys: dict[str, list[tuple[str, ...]]] = {name: [] for name in SOURCES}
+        self._keys: dict[str, list[tuple[str, ...]]] = {name: [] for name in self.sources}
+        self._now = dict(self.sources)
+        """The tables with the columns that they have now."""
 
     def create(self) -> None:
-        """Make types and tables."""
-        self.cursor.execute("CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy day')")
-        for table in SOURCES.values():
+        """Make the tables."""
+        for table in self.sources.values():
             for statement in table.statements:
                 self.cursor.execute(statement)
         columns = "id varchar(42) PRIMARY KEY, type varchar(32), data varchar(2048)"
         self.cursor.execute(f"CREATE TABLE {SIGNALS} ({columns})")
 
+    def alter(self, number: int) -> None:
+        """Change columns of tables for the first time (0), or again."""
+        for name, table in self.sources.items():
+            for column, kind, statement in table.alterations[number : number + 1]:
+                self.cursor.execute(statement)
+                now = self._now[name]
+                self._now[name] = replace(now, columns={**now.columns, column: kind})
+                self.done["columns altered"] += 1
+
     def ask_for_snapshot(self) -> None:
         """Let the connector read all tables again, in chunks between the changes."""
-        tables = [f"public.{name}" for name in SOURCES]
+        tables = [f"public.{name}" for name in self.sources]
         self.cursor.execute(
             f"INSERT INTO {SIGNALS} VALUES ('again', 'execute-snapshot', %s)",  # noqa: S608  # ours
             [json.dumps({"data-collections": tables, "type": "incremental"})],
@@ -150,16 +173,18 @@ class Workload:
 
     def change_one_row_often(self) -> None:
         """Set the large columns of a row once, then another one a thousand times."""
-        table, key = SOURCES["notes"], "1000000"
+        table, key = self._now["notes"], "1000000"
         self._insert(table, (key,))
-        update = f"UPDATE {table.name} SET version = n WHERE id = {key}"  # noqa: S608  # our own
-        self.cursor.execute(f"DO $$ BEGIN FOR n IN 1..1000 LOOP {update}; END LOOP; END $$")
+        self.cursor.execute("BEGIN")
+        for number in range(1, 1001):
+            self._set(table, (key,), {"version": str(number)})
+        self.cursor.execute("COMMIT")
         self.done["updated"] += 1000
 
     def steps(self, count: int) -> None:
         """Make changes, a few in each transaction."""
         for _ in range(count):
-            table = SOURCES[self._rng.choice(TABLES)]
+            table = self._now[self._rng.choice(list(self._now))]
             self.cursor.execute("BEGIN")
             for _ in range(self._rng.randint(1, 4)):
                 self._change(table)
@@ -206,7 +231,8 @@ class Workload:
             name: self._draw(kind) for name, kind in table.columns.items() if name not in table.key
         }
         values |= dict(zip(table.key, key, strict=True))
-        names, marks = ", ".join(values), ", ".join(["%s"] * len(values))
+        names = ", ".join(values)
+        marks = ", ".join(table.columns[name].mark for name in values)
         self.cursor.execute(
             f"INSERT INTO {table.name} ({names}) VALUES ({marks})",  # noqa: S608  # our own names
             list(values.values()),
@@ -233,7 +259,7 @@ class Workload:
         self.done["key changed"] += 1
 
     def _set(self, table: SourceTable, key: tuple[str, ...], values: dict[str, Any]) -> None:
-        sets = ", ".join(f"{name} = %s" for name in values)
+        sets = ", ".join(f"{name} = {table.columns[name].mark}" for name in values)
         where = " AND ".join(f"{name} = %s" for name in table.key)
         self.cursor.execute(
             f"UPDATE {table.name} SET {sets} WHERE {where}",  # noqa: S608  # our own names

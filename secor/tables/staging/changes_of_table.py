@@ -84,6 +84,9 @@ class ChangesOfTable:
 POSITIONS = ("source.lsn", "__source_lsn", "__lsn")
 """Fields with the position in PostgreSQL's log: Debezium's envelopes, and its flat messages."""
 
+GTIDS = ("source.gtid", "__source_gtid", "__gtid")
+"""Fields with the position in MariaDB's log, such as ``0-1-345``: domain, server, sequence."""
+
 
 class PositionedChanges(ChangesOfTable):
     """Changes of one table; ``position`` is the greatest one in the source's log that they name."""
@@ -94,11 +97,28 @@ class PositionedChanges(ChangesOfTable):
         """Return the changes; see ``ChangesOfTable``."""
         for work in works:
             for _, fields in envelopes_of(work.decoded.rows):
-                for name in POSITIONS:
-                    numbers = texts(field_at(fields, name)).distinct
-                    positions = [int(number) for number in numbers if number.isdecimal()]
-                    self.position = max([*positions, self.position or 0]) or None
+                numbers = [
+                    *(
+                        text
+                        for name in POSITIONS
+                        for text in texts(field_at(fields, name)).distinct
+                    ),
+                    # A transaction has one GTID: its other changes may still be on their way.
+                    *(
+                        _before(text)
+                        for name in GTIDS
+                        for text in texts(field_at(fields, name)).distinct
+                    ),
+                ]
+                positions = [int(number) for number in numbers if number.isdecimal()]
+                self.position = max([*positions, self.position or 0]) or None
         return super().parts(works)
+
+
+def _before(gtid: str) -> str:
+    """Return the sequence before that of a GTID; "" for another text."""
+    sequence = gtid.rpartition("-")[2]
+    return str(int(sequence) - 1) if sequence.isdecimal() else ""
 
 
 @dataclass

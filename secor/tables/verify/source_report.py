@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -68,6 +68,7 @@ class SourceComparison:
     unsettled: int = 0
     unread: int = 0
     position: int = 0
+    position_text: Callable[[int], str] = field(default_factory=lambda: lsn_text)
     undelivered: bool = False
 
     @property
@@ -109,13 +110,13 @@ class SourceComparison:
         if self.undelivered:
             yield (
                 f"{self.table}: neither the log nor a replication slot shows that the connector"
-                f" has delivered everything up to {lsn_text(self.position)}: if it is behind, some"
-                " of these differences are its"
+                f" has delivered everything up to {self.position_text(self.position)}: if it is"
+                " behind, some of these differences are its"
             )
         yield (
             f"{self.table}: {how_many(self.table_rows, 'row')} compared with"
             f" {how_many(self.source_rows, 'row')} of {self.source} in"
-            f" {how_many(self.columns, 'column')}, at {lsn_text(self.position)}"
+            f" {how_many(self.columns, 'column')}, at {self.position_text(self.position)}"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -123,7 +124,7 @@ class SourceComparison:
         return {
             "table": self.table,
             "source": self.source,
-            "position": lsn_text(self.position),
+            "position": self.position_text(self.position),
             "columns": self.columns,
             "source_rows": self.source_rows,
             "table_rows": self.table_rows,

@@ -19,7 +19,7 @@ _INTERVAL = re.compile(
     r"(?:T(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?"
     r"(?:(?P<seconds>[-+]?\d+(?:\.\d+)?)S)?)?"
 )
-_CLOCK = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[-+]\d\d(?::?\d\d){0,2})?")
+_CLOCK = re.compile(r"(-?)(\d{2,3}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[-+]\d\d(?::?\d\d){0,2})?")
 _MOMENT = re.compile(r"(\d{4,})-(\d\d)-(\d\d)[ T]([^ ]+)")
 
 
@@ -43,10 +43,11 @@ def _clock(text: str) -> tuple[int, int | None]:
     match = _CLOCK.fullmatch(text)
     if match is None:
         raise ValueError(text)
-    hours, minutes, seconds, fraction, zone = match.groups()
+    sign, hours, minutes, seconds, fraction, zone = match.groups()
     whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds or 0)
     micros = int((fraction or "").ljust(6, "0")[:6])
-    return whole * 1_000_000 + micros, None if zone is None else _zone_seconds(zone)
+    total = (whole * 1_000_000 + micros) * (-1 if sign else 1)
+    return total, None if zone is None else _zone_seconds(zone)
 
 
 def _zone_seconds(zone: str) -> int:
@@ -58,7 +59,7 @@ def _zone_seconds(zone: str) -> int:
 
 
 def parse_time(text: str) -> int:
-    """Return microseconds since midnight; a zone is left out."""
+    """Return microseconds since midnight, or of MariaDB's spans; a zone is left out."""
     return _clock(text)[0]
 
 
@@ -80,11 +81,13 @@ def parse_moment(text: str) -> int:
 
 
 def time_text(value: Any) -> str:
-    """Return microseconds since midnight as a time of the day."""
+    """Return microseconds since midnight as a time of the day; of a span before it with a sign."""
     if not isinstance(value, int):
         return str(value)
-    seconds, micros = divmod(value, 1_000_000)
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micros:06}"
+    seconds, micros = divmod(abs(value), 1_000_000)
+    minutes = seconds // 60
+    sign = "-" if value < 0 else ""
+    return f"{sign}{minutes // 60:02}:{minutes % 60:02}:{seconds % 60:02}.{micros:06}"
 
 
 def moment_text(zone: str) -> Callable[[Any], str]:

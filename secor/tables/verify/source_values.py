@@ -179,6 +179,8 @@ def _parse_integer(text: str) -> int:
 def _reads_integers(kind: pa.DataType) -> FromTable | None:
     if pa.types.is_integer(kind):
         return lambda column: column.to_pylist()
+    if pa.types.is_boolean(kind):  # MariaDB's tinyint(1), as a connector may write it
+        return _each(int)
     if pa.types.is_decimal(kind):
         return _each(_integer_of)
     return _texts(_parse_integer) if _is_text(kind) else None

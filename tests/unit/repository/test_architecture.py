@@ -200,6 +200,7 @@ THIRD_PARTY = {
     "kafka": {"secor.adapters.kafka", "tools.demo", "tools.bench", "secor.sandbox"},
     "kazoo": {"secor.adapters.zookeeper", "secor.sandbox", "tools.bench"},
     "psycopg": {"secor.adapters.postgresql"},
+    "pymysql": {"secor.adapters.mariadb"},
     "boto3": {"secor.adapters.glue", "secor.sandbox"},
     "botocore": {
         *("secor.adapters.s3", "secor.adapters.glue", "secor.adapters.duckdb_tables"),
