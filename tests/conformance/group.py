@@ -166,6 +166,9 @@ def _route(folder: Path, source: SourceTable, options: Options, table: str) -> s
             'encodings = "debezium"',
             f"time_units = {{{units}}}",
         ]
+    terms = [term for term in source.partition_by if table != "hudi" or "(" not in term]
+    if terms:
+        lines.append(f"partition_by = {json.dumps(terms)}")
     if table == "hudi":
         lines += ['format = "hudi"', 'properties = {"hoodie.bucket.index.num.buckets" = "2"}']
     elif table == "iceberg-mor":

@@ -256,6 +256,7 @@ SOURCES: Mapping[str, SourceTable] = MappingProxyType(
                 "day": KINDS["c_date"],
                 "amount": KINDS["c_decimal_38_10"],
             },
+            partition_by=("place",),
         ),
         "wide": SourceTable(
             "wide",
@@ -270,6 +271,7 @@ SOURCES: Mapping[str, SourceTable] = MappingProxyType(
                 ("extra", KINDS["c_int"], "ALTER TABLE wide ADD COLUMN extra int"),
                 ("extra", KINDS["c_bigint"], "ALTER TABLE wide MODIFY extra bigint"),
             ),
+            partition_by=("bucket(4, id)",),
         ),
     }
 )

@@ -52,10 +52,15 @@ def read_hudi(sandbox: Sandbox, name: str) -> pa.Table | None:
     )
     path = f"{s3.bucket}/{HUDI}/{NAMESPACE}/{name}"
 
-    def names(folder: str) -> list[str]:
-        entries = files.get_file_info(FileSelector(folder, allow_not_found=True))
-        return [entry.base_name for entry in entries if entry.type is FileType.File]
+    def paths(folder: str) -> dict[str, str]:
+        selector = FileSelector(folder, allow_not_found=True, recursive=True)
+        entries = files.get_file_info(selector)
+        return {entry.base_name: entry.path for entry in entries if entry.type is FileType.File}
 
-    newest = newest_files(names(f"{path}/.hoodie/timeline"), names(path))
-    parts = [pq.read_table(f"{path}/{file}", filesystem=files) for file in newest]
+    found = paths(path)  # those of partitions, too; no two files have one name
+    timeline = [name for name, place in found.items() if "/.hoodie/timeline/" in place]
+    data = {name: place for name, place in found.items() if "/.hoodie/" not in place}
+    newest = newest_files(timeline, list(data))
+    # Not as a data set: the folders' names are no columns.
+    parts = [pq.ParquetFile(data[file], filesystem=files).read() for file in newest]
     return pa.concat_tables(parts, promote_options="default") if parts else None

@@ -33,6 +33,9 @@ class SourceTable:
     alterations: tuple[tuple[str, Kind, str], ...] = ()
     """Columns that change while rows do: the name, what it is then, and the statement."""
 
+    partition_by: tuple[str, ...] = ()
+    """Terms of the table that is made; Hudi has no buckets."""
+
     def altered(self) -> SourceTable:
         """Return the table as it is at the end."""
         later = {name: kind for name, kind, _ in self.alterations}
@@ -105,6 +108,7 @@ SOURCES: dict[str, SourceTable] = {
             "day": KINDS["c_date"],
             "amount": KINDS["c_numeric_38_10"],
         },
+        partition_by=("place",),
     ),
     "wide": SourceTable(
         "wide",
@@ -121,6 +125,7 @@ SOURCES: dict[str, SourceTable] = {
             ("extra", KINDS["c_integer"], "ALTER TABLE wide ADD COLUMN extra integer"),
             ("extra", KINDS["c_bigint"], "ALTER TABLE wide ALTER COLUMN extra TYPE bigint"),
         ),
+        ("bucket(4, id)",),
     ),
 }
 BROAD = SourceTable(

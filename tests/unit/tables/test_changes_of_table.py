@@ -17,7 +17,7 @@ from secor.core.model import Chunk, OffsetRange, TopicPartition
 from secor.tables.rows.unavailable_values import DEBEZIUM_DEFAULT
 from secor.tables.staging.changes_of_table import UNFIT
 from secor.tables.staging.manifest import Manifest
-from secor.wiring.table_changes import LogChanges, appends_to, parts_of_log, sendable
+from secor.wiring.table_changes import Backlog, LogChanges, appends_to, parts_of_log, sendable
 from tests.unit.tables.test_worker_changes import DEBEZIUM, UPSERT, staged, world_of
 from tests.unit.tables.worker_world import Keyed, WorkerWorld, chunk_of
 
@@ -118,3 +118,33 @@ def test_long_logs_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     empty = TopicPartition("flights", 1)
     parts = parts_of_log({FLIGHTS: OffsetRange(5, 26), empty: OffsetRange(3, 3)})
     assert [(it.start, it.end) for _, it in parts] == [(5, 15), (15, 25), (25, 26)]
+
+
+class Log(Reader):
+    """A log in memory that has an end."""
+
+    def log_range(self, key: TopicPartition) -> OffsetRange:
+        return OffsetRange(0, len(self.messages))
+
+
+@pytest.mark.parametrize(
+    ("sources", "position"),
+    [
+        ([{"lsn": 7}, {"lsn": 9}, {"lsn": 8}], 9),
+        # Other changes of a transaction of MariaDB, which has one position, may still come.
+        ([{"gtid": "0-1-344"}, {"gtid": "0-2-345"}], 344),
+        ([{"gtid": "not one"}, {"gtid": None}], None),
+        ([{}], None),
+    ],
+)
+def test_a_log_shows_up_to_which_position_of_the_source_it_is_whole(
+    tmp_path: Path, sources: list[dict[str, Any]], position: int | None
+) -> None:
+    world = world_of(tmp_path, DEBEZIUM)
+    messages = [{"op": "c", "after": {"id": 1}, "source": source} for source in sources]
+    world.stage(*messages)
+    table = world.catalog.load_table("db.flights")
+    log: Any = Log(messages)
+    backlog = Backlog(world.config, log, table, {FLIGHTS: 0})
+    assert sum(batch.num_rows for batch in backlog.read()) == len(messages)
+    assert backlog.position == position
