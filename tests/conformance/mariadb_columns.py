@@ -181,7 +181,6 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "c_uuid": _kind(
             "uuid", pa.string(), lambda rng: str(UUID(int=rng.getrandbits(128), version=4)), str
         ),
-        "c_inet6": _text("inet6", lambda rng: f"2001:db8::{rng.getrandbits(15) + 1:x}", "::1"),
         "c_binary": _kind(
             "binary(8)",
             pa.binary(),
