@@ -145,7 +145,7 @@ def iso(value: Any) -> str:
     return str(value.isoformat())
 
 
-def _uuid_text(value: Any) -> str:
+def uuid_value(value: Any) -> str:
     return str(uuid.UUID(bytes=value) if isinstance(value, bytes) else value)
 
 
@@ -275,7 +275,7 @@ _CHARACTERS: dict[str, Kind] = {
         uuid_text,
         str,
         (str(uuid.UUID(int=0)), str(uuid.UUID(int=(1 << 128) - 1))),
-        _uuid_text,
+        uuid_value,
     ),
     "c_json": _text(
         "json",

@@ -18,7 +18,6 @@ from tests.conformance.columns import (
     LARGE,
     Kind,
     Random,
-    bits,
     clock,
     clock_text,
     day,
@@ -29,6 +28,7 @@ from tests.conformance.columns import (
     moment,
     scaled,
     unscaled,
+    uuid_value,
     words,
 )
 from tests.conformance.workload import SourceTable
@@ -130,7 +130,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "c_int_unsigned": _integer("int unsigned", pa.int64(), 32),
         "c_bigint": _integer("bigint", pa.int64(), 64),
         "c_bigint_unsigned": replace(
-            _integer("bigint unsigned", pa.decimal128(38, 0), 64), parse=Decimal
+            _integer("bigint unsigned", pa.decimal128(20, 0), 64), parse=Decimal
         ),
         # The server shows six digits of a float, and the connector's snapshot reads what it shows.
         "c_float": _kind(
@@ -167,7 +167,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             "bit(13)",
             pa.binary(),
             lambda rng: f"{rng.getrandbits(13):013b}",
-            bits,
+            lambda text: int(text, 2).to_bytes(2, "little"),
             "0" * 13,
             text="LPAD(BIN({}), 13, '0')",
             mark="CAST(CONV(%s, 2, 10) AS UNSIGNED)",
@@ -179,7 +179,11 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "c_set": _text("set('a', 'b c', 'ä')", lambda rng: rng.choice(("a", "a,b c", "b c,ä")), ""),
         "c_json": _text("json", _document, "null", "[]", "{}", "1e400", '{"a": 1, "a": 2}'),
         "c_uuid": _kind(
-            "uuid", pa.string(), lambda rng: str(UUID(int=rng.getrandbits(128), version=4)), str
+            "uuid",
+            pa.uuid(),
+            lambda rng: str(UUID(int=rng.getrandbits(128), version=4)),
+            str,
+            value=uuid_value,
         ),
         "c_binary": _kind(
             "binary(8)",
