@@ -155,7 +155,7 @@ def _change_rows(workload: Workload, options: Options, processes: Processes, say
     """
     names = random.Random(options.seed).sample(Processes.NAMES, len(Processes.NAMES))
     names = names if options.kill else []
-    parts = len(names) + 3
+    parts = len(names) + 4
 
     def change_some(part: int) -> None:
         if options.changes is None:
@@ -173,7 +173,8 @@ def _change_rows(workload: Workload, options: Options, processes: Processes, say
     change_some(1)
     say("adding columns")
     workload.alter(0)
-    for part, name in enumerate(names, 2):
+    change_some(2)
+    for part, name in enumerate(names, 3):
         change_some(part)
         say(f"killing the {name}")
         processes.kill(name)
