@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,8 +80,10 @@ class Options:
     def stored(self, source: SourceTable, table: str) -> SourceTable:
         """Return a source with what the columns of its table of this kind hold."""
         unlike = self.source.without_schema if self.format == "json" else {}
+        # A column by which a table is divided is no UUID, but its text.
+        divided = {word for term in source.partition_by for word in re.findall(r"\w+", term)}
         kinds = {
-            name: stored_kind(unlike.get(name, kind), uuids=table != "hudi")
+            name: stored_kind(unlike.get(name, kind), uuids=table != "hudi" and name not in divided)
             for name, kind in source.columns.items()
         }
         return replace(source, columns=kinds)

@@ -311,15 +311,24 @@ def _reads_intervals(kind: pa.DataType) -> FromTable | None:
     return _texts(interval_micros) if _is_text(kind) else None
 
 
-def _parse_bits(text: str) -> str:
-    return _bytes_text(int(text, 2).to_bytes((len(text) + 7) // 8, "little"))
+def _parse_bits(text: str) -> int:
+    return int(text, 2)
 
 
 def _reads_bits(kind: pa.DataType) -> FromTable | None:
-    """Read bits as Debezium has them, the last ones first; one bit may be a truth."""
+    """Read bits as Debezium has them, the last ones first; one bit may be a truth.
+
+    Its connectors for PostgreSQL leave bytes of zeros at the end out, others do not.
+    """
     if pa.types.is_boolean(kind):
-        return _each(lambda truth: _bytes_text(bytes([truth])))
-    return _reads_bytes(kind)
+        return _each(int)
+    if _is_bytes(kind):
+        return _each(lambda data: int.from_bytes(data, "little"))
+    return _texts(_bits_of_text) if _is_text(kind) else None
+
+
+def _bits_of_text(text: str) -> int:
+    return int.from_bytes(b64decode(text, validate=True), "little")
 
 
 def _list_reader(read: FromTable) -> FromTable:
@@ -348,7 +357,9 @@ def _array_text(value: Value, show: Callable[[Value], str]) -> str:
 INTEGER = Kind(_parse_integer, _reads_integers)
 DECIMAL = Kind(_parse_decimal, _reads_decimals)
 TEXT = Kind(str, _reads_texts)
-BITS = Kind(_parse_bits, _reads_bits)
+BITS = Kind(
+    _parse_bits, _reads_bits, lambda value: f"{value:b}" if isinstance(value, int) else str(value)
+)
 JSON = Kind(parse_json, lambda kind: _texts(parse_json) if _is_text(kind) else None)
 
 _PLAIN_TEXTS: Sequence[str] = (

@@ -56,7 +56,12 @@ def values(kind: str, text: str, array: pa.Array, **more: bool) -> tuple[str, st
         ("interval", "P1Y2M3DT4H5M6.7S", pa.array(["P1Y2M3DT4H5M6.7S"])),
         ("interval", "P1M", pa.array([MICROS])),
         ("bit", "0000000000101", pa.array([b"\5\0"])),
+        ("bit", "0000000000101", pa.array([b"\5"])),
+        ("bit", "0000000000000", pa.array([b""])),
+        ("bit", "0000000000101", pa.array(["BQ=="])),
         ("bit", "1", pa.array([True])),
+        ("int8", "1", pa.array([True])),
+        ("time", "-100:00:01", pa.array(["-100:00:01.000000"])),
     ],
 )
 def test_equal_values_are_equal(kind: str, text: str, array: pa.Array) -> None:
