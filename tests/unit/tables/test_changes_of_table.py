@@ -17,7 +17,13 @@ from secor.core.model import Chunk, OffsetRange, TopicPartition
 from secor.tables.rows.unavailable_values import DEBEZIUM_DEFAULT
 from secor.tables.staging.changes_of_table import UNFIT
 from secor.tables.staging.manifest import Manifest
-from secor.wiring.table_changes import Backlog, LogChanges, appends_to, parts_of_log, sendable
+from secor.wiring.table_changes import (
+    LogChanges,
+    UncommittedMessages,
+    appends_to,
+    parts_of_log,
+    sendable,
+)
 from tests.unit.tables.test_worker_changes import DEBEZIUM, UPSERT, staged, world_of
 from tests.unit.tables.worker_world import Keyed, WorkerWorld, chunk_of
 
@@ -145,6 +151,6 @@ def test_a_log_shows_up_to_which_position_of_the_source_it_is_whole(
     world.stage(*messages)
     table = world.catalog.load_table("db.flights")
     log: Any = Log(messages)
-    backlog = Backlog(world.config, log, table, {FLIGHTS: 0})
-    assert sum(batch.num_rows for batch in backlog.read()) == len(messages)
-    assert backlog.position == position
+    messages_left = UncommittedMessages(world.config, log, table, {FLIGHTS: 0})
+    assert sum(batch.num_rows for batch in messages_left.read()) == len(messages)
+    assert messages_left.position == position
