@@ -219,26 +219,42 @@ class Erasures:
         return self.of(name.partition, name.generation, topic_id, applied)
 
     def of(
-        self, partition: int, generation: int | None, topic_id: str | None, applied: int = 0
+        self,
+        partition: int,
+        generation: int | None,
+        topic_id: str | None,
+        applied: int = 0,
+        *,
+        beyond: bool = False,
     ) -> LogErasures:
-        """Return what is erased of a log; the lists up to number ``applied`` are left out."""
+        """Return what is erased of a log; the lists up to number ``applied`` are left out.
+
+        ``beyond``: see ``LogErasures``.
+        """
         log = partition, generation, topic_id
         lists = [erasure for number, erasure in sorted(self.lists.items()) if number > applied]
-        parts = tuple((erasure.end(*log), erasure) for erasure in lists if erasure.end(*log))
-        ranges = tuple((erasure.ranges(*log), erasure.tombstones) for erasure in lists)
-        return LogErasures(parts, self.secret, tuple(one for one in ranges if one[0]))
+        parts = [(erasure.end(*log), erasure) for erasure in lists]
+        ranges = [(erasure.ranges(*log), erasure.tombstones) for erasure in lists]
+        return LogErasures(
+            [part for part in parts if part[0] or (beyond and part[1].hashes)],
+            self.secret,
+            [one for one in ranges if one[0]],
+            beyond,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class LogErasures:
     """What is erased of one log: lists, each with the offset below which it counts.
 
-    ``offsets`` are erased whatever their keys; those with true become tombstones.
+    ``offsets`` are erased whatever their keys; those with true become tombstones.  With ``beyond``
+    messages of listed keys may be gone at every offset: daemons leave them out (``erase.apply``).
     """
 
     parts: Sequence[tuple[int, Erasure]]
     secret: Secret | None
     offsets: Sequence[tuple[Ranges, bool]] = ()
+    beyond: bool = False
 
     def __bool__(self) -> bool:
         """Whether anything can be erased."""
@@ -269,7 +285,7 @@ class LogErasures:
                 (key_hash in erasure.hashes for key_hash in hashes), bool, len(hashes)
             )
             if listed.any():
-                erased = listed[indices] & (offsets < end) & ~unknown
+                erased = listed[indices] & ((offsets < end) | self.beyond) & ~unknown
                 if erasure.tombstones:
                     emptied |= erased
                 else:
@@ -294,7 +310,7 @@ class LogErasures:
 
     def back_again(self, records: pa.RecordBatch) -> np.ndarray:
         """Return the offsets of stored messages that are erased, and should not be there."""
-        gone, emptied = self.erased(records)
+        gone, emptied = replace(self, beyond=False).erased(records)
         again = gone | (emptied & records.column("value").is_valid().to_numpy(False))
         offsets: np.ndarray = records.column("offset").filter(pa.array(again)).to_numpy()
         return offsets

@@ -249,6 +249,7 @@ def _compared(
                 parsing=_parsing(config, topic),
                 inventories=evidence is not None,
                 secret=secret_of(config),
+                erased_beyond=config.erase.apply,
             )
             chosen = [number for number in numbers if not partitions or number in partitions]
             for report in verifier.verify(topic, chosen, reader.topic_id(topic)):

@@ -154,9 +154,16 @@ class Erase(Section):
         " nothing is erased, and an archive from which something was erased is not read.",
         examples=["${ERASE_SECRET}"],
     )
+    apply: bool = Field(
+        default=False,
+        description="Daemons of a backup leave messages of erased keys out of what they store from"
+        " now on, too; with tombstones, their value. Keys are looked for once a minute.",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.apply and self.secret is None:
+            raise fault("needs erase.secret", "apply")
         if self.secret is not None and len(self.secret.get_secret_value()) < LEAST_SECRET:
             raise fault(f"needs at least {LEAST_SECRET} characters: openssl rand -hex 32", "secret")
         return self

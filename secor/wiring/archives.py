@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from secor.archive.erasures import Erasures, Secret, read_erasures
 from secor.archive.objects import Archive
@@ -15,6 +15,9 @@ from secor.config.restore import RestoreConfig
 from secor.core.ports import LogFormat, ObjectStore
 from secor.formats import format_of_key, make_format
 from secor.formats.text import TextFormat
+
+if TYPE_CHECKING:
+    from secor.archive.applied_erasures import AppliedErasures
 
 Routes = Mapping[str, Collection[str]]
 """By topic, other topics that messages of it were routed to."""
@@ -86,6 +89,16 @@ def erasures_of(config: Config | RestoreConfig, archive: Archive, topic: str) ->
     Raises ``ConfigurationError`` where something was, and the secret is absent or another.
     """
     return read_erasures(archive.store, archive.root(topic), secret_of(config)).require()
+
+
+def applied_erasures(config: Config, store: ObjectStore) -> AppliedErasures | None:
+    """Begin to apply lists of erased keys to what is stored; None where that is not wanted."""
+    secret = secret_of(config)
+    if not config.erase.apply or secret is None:
+        return None
+    from secor.archive.applied_erasures import AppliedErasures
+
+    return AppliedErasures(store, secret)
 
 
 def secret_of(config: Config | RestoreConfig) -> Secret | None:

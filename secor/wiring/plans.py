@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from secor.parsing.offset_layout import OffsetBuckets
 
 # A backup group needs nothing of schemas and parsers, and is to start quickly.
 if TYPE_CHECKING:
+    from secor.archive.applied_erasures import AppliedErasures
     from secor.archive.kept_schemas import GrowingPlans, KeptSchema, KeptSchemas
     from secor.archive.quarantine.replay import Adapt, PlansFor
     from secor.parsing.pipeline import Count
@@ -120,8 +122,17 @@ def kept_schema(config: Config, topic: str, store: ObjectStore) -> KeptSchema | 
     return schemas_of(config, topic, store).newest()
 
 
-def growing_plans(config: Config, store: ObjectStore, observer: Observer, count: Count) -> Plans:
-    """Return the plans of a process that consumes: kept schemas grow with the messages."""
+def growing_plans(
+    config: Config,
+    store: ObjectStore,
+    observer: Observer,
+    count: Count,
+    erasures: AppliedErasures | None = None,
+) -> Plans:
+    """Return the plans of a process that consumes: kept schemas grow with the messages.
+
+    Of a backup, what ``erasures`` name is left out.
+    """
 
     @cache
     def growing(topic: str) -> GrowingPlans:
@@ -133,7 +144,13 @@ def growing_plans(config: Config, store: ObjectStore, observer: Observer, count:
             lambda *grown: observer.schema_grew(topic, *grown),
         )
 
-    fixed = cache(lambda topic: plan_for(config, topic, count))
+    @cache
+    def fixed(topic: str) -> TopicPlan:
+        made = plan_for(config, topic, count)
+        if erasures is None:
+            return made
+        return replace(made, parser=erasures.parser(made.root, made.generation, made.parser))
+
     lock = threading.Lock()
 
     def plan(topic: str, fingerprint: str | None) -> TopicPlan:

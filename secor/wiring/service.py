@@ -46,6 +46,7 @@ from secor.service.monitoring.telemetry import Telemetry
 from secor.service.startup import Connecting, Doing
 from secor.service.status.board import Board
 from secor.service.systemd import Notifier
+from secor.wiring.archives import applied_erasures
 from secor.wiring.clients import connect_store, kafka_options, request_lifetime
 from secor.wiring.cluster_keeper import ClusterKeeper, kinds_of
 from secor.wiring.first_contact import CATALOG, addresses_of
@@ -244,7 +245,11 @@ def _connect(
             opened.callback(plans.refreshing().close)
             refuse_lost = guard_of_first_entries(config, tables[0], store, source.cluster_id, clock)
         else:
-            plans, refuse_lost = growing_plans(config, store, telemetry, counting), never_refuse
+            erasures = applied_erasures(config, store)
+            if erasures is not None:
+                opened.callback(erasures.close)
+            plans = growing_plans(config, store, telemetry, counting, erasures)
+            refuse_lost = never_refuse
         consumer = _consumer(
             config,
             instance,

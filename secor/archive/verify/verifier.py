@@ -34,7 +34,8 @@ LOOKED = 100
 class Verifier:
     """Compares the archive with the log, for what the ledger calls committed.
 
-    ``secret`` is that of the lists of erased keys, which explain what is not there any more.
+    ``secret`` is that of the lists of erased keys, which explain what is not there any more; with
+    ``erased_beyond``, also what daemons have not stored (``erase.apply``).
     ``generations`` limits the objects looked at; without it all are, and of an offset in
     several generations the newest counts.  ``start`` is the first offset to compare; None
     is the log's start, or with ``from_first_object`` where the archive begins, for groups
@@ -52,6 +53,7 @@ class Verifier:
     parsing: Parsing | None = None
     inventories: bool = False
     secret: Secret | None = None
+    erased_beyond: bool = False
 
     def verify(
         self, topic: str, partitions: Iterable[int], topic_id: str | None = None
@@ -89,7 +91,7 @@ class Verifier:
                     after,
                     ordered,
                     begins,
-                    erasures.of(number, None, after.topic_id),
+                    erasures.of(number, None, after.topic_id, beyond=self.erased_beyond),
                 )
             if begins:
                 report.notes.append(

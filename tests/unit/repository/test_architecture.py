@@ -85,6 +85,7 @@ WITHIN: dict[str, set[str]] = {
     },
     "secor.archive.beginning": set(),
     "secor.archive.erasures": set(),
+    "secor.archive.applied_erasures": {"secor.archive.erasures"},
     "secor.archive.objects": {"secor.archive.beginning"},
     "secor.archive.kept_schemas": set(),
     "secor.archive.derived_objects": set(),

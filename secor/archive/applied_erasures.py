@@ -1,0 +1,89 @@
+"""Lists of erased keys as daemons apply them to what they store from now on (``erase.apply``).
+
+Messages of a listed key are left out, or lose their value, at whatever offset they come.  Lists are
+read before the first message of a topic, and then once a minute, in a thread: the loop never waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from secor.archive.erasures import NO_ERASURES, Erasures, LogErasures, Secret, read_erasures
+from secor.core.errors import SecorError
+from secor.core.model import Chunk, Part
+from secor.core.ports import ObjectStore, Parser
+
+EVERY = 60.0
+"""Seconds between two looks at the lists."""
+
+
+class AppliedErasures:
+    """The present lists of each topic; ``close`` ends the thread."""
+
+    def __init__(self, store: ObjectStore, secret: Secret) -> None:
+        """Begin; nothing is read yet."""
+        self._store = store
+        self._secret = secret
+        self._known: dict[str, Erasures] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._log = structlog.get_logger("secor.erasures")
+        self._thread = threading.Thread(target=self._run, name="erasures", daemon=True)
+        self._thread.start()
+
+    def parser(self, root: str, generation: int, parser: Parser) -> ErasingParser:
+        """Return ``parser`` without what is erased below the topic's directory ``root``.
+
+        Reads the lists.  Raises ``Unavailable``, ``ConfigurationError`` as ``Erasures.require``.
+        """
+        self._read(root)
+        return ErasingParser(parser, root, generation, self)
+
+    def of(self, root: str, partition: int, generation: int) -> LogErasures:
+        """Return what is not stored of a log.  Lists of offsets are what readers leave out."""
+        erasures = self._known.get(root, NO_ERASURES)
+        return replace(erasures.of(partition, generation, None, beyond=True), offsets=())
+
+    def close(self) -> None:
+        """Look no more; does not wait for a look that is going on."""
+        self._over.set()
+
+    def _read(self, root: str) -> None:
+        with self._lock:
+            known = self._known.get(root, NO_ERASURES)
+            self._known[root] = read_erasures(self._store, root, self._secret, known).require()
+
+    def _run(self) -> None:
+        while not self._over.wait(EVERY):
+            for root in list(self._known):
+                try:
+                    self._read(root)
+                except SecorError as error:
+                    self._log.warning("erasures_not_read", why=str(error), next="tried again")
+
+
+@dataclass(frozen=True, slots=True)
+class ErasingParser:
+    """A parser that never sees what is erased."""
+
+    parser: Parser
+    root: str
+    generation: int
+    erasures: AppliedErasures
+
+    @property
+    def identity(self) -> str:
+        """The settings of the parser, and that lists are applied; lists themselves may come."""
+        return f"{self.parser.identity}|without-erased"
+
+    def split(self, chunk: Chunk) -> Sequence[Part]:
+        """Split what is left of a chunk."""
+        erased = self.erasures.of(self.root, chunk.topic_partition.partition, self.generation)
+        if not erased or not chunk.records.num_rows:
+            return self.parser.split(chunk)
+        left = erased.without(chunk.records)
+        return self.parser.split(replace(chunk, records=left)) if left.num_rows else []
