@@ -34,9 +34,16 @@ ERASING_MUTANTS = (
     Mutant(
         "a list counts for messages that come later, too",
         LISTS,
-        "                erased = listed[indices] & (offsets < end) & ~unknown\n",
+        "                erased = listed[indices] & ((offsets < end) | self.beyond) & ~unknown\n",
         "                erased = listed[indices] & ~unknown\n",
         TESTS,
+    ),
+    Mutant(
+        "a verification finds what daemons stored before they applied a list",
+        LISTS,
+        "replace(self, beyond=False).erased(records)",
+        "self.erased(records)",
+        ("tests/unit/archive/test_applied_erasures.py",),
     ),
     Mutant(
         "what is not committed yet is written again",

@@ -102,8 +102,9 @@ def by_id(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def read_by_duckdb(world: WorkerWorld) -> list[dict[str, Any]]:
-    """Read the data files; DuckDB's extension for Iceberg is not at hand here."""
-    paths = list(world.catalog.data_files(world.catalog.load_table(EVENTS)))
+    """Read the present data files; DuckDB's extension for Iceberg is not at hand here."""
+    present = world.catalog.library.load_table(EVENTS).scan().plan_files()
+    paths = [task.file.file_path for task in present]
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         query = "SELECT * FROM read_parquet(?, hive_partitioning = false)"

@@ -160,6 +160,14 @@ def verified(directory: Path, *, beyond: bool) -> PartitionReport:
     return report
 
 
+def test_what_was_stored_before_a_list_was_applied_is_right(store: FakeStore) -> None:
+    put_list(store, b"a")
+    erased = read_erasures(store, ROOT, SECRET).of(0, 1, None, beyond=True)
+    assert erased.back_again(rows(range(12))).tolist() == [0]
+    gone, _ = erased.erased(rows(range(12)))
+    assert gone.nonzero()[0].tolist() == [0, 6]
+
+
 def test_a_verification_counts_what_daemons_have_not_stored(tmp_path: Path) -> None:
     strict = verified(tmp_path / "strict", beyond=False)
     assert len(strict.findings) == 1
