@@ -171,8 +171,8 @@ class ObjectMerge:
         """Return where a window can end that no open object must read on for."""
         heads = (head for source in self._open if (head := source.head()) is not None)
         lowest = min(heads, default=None)
-        # Also what earlier windows have opened: else each of them would open some more.
-        opened = len(self._open)
+        opened = 0
+        # Also of what earlier windows have opened: else each of them would open some more.
         buffered = sum(source.buffered for source in self._open)
         while (following := self._following(end)) is not None:
             is_needed = lowest is None or following <= lowest
