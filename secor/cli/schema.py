@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 import pyarrow as pa
@@ -168,6 +168,55 @@ def fetch(config: Path, topic: str, schema_id: int, output: Path | None) -> None
     text = json.dumps(json.loads(registered.text), ensure_ascii=False, indent=1)
     RowSchema.parse(text, f"schema {schema_id}")
     _give(text, output)
+
+
+@command.command(epilog="Example: secor schema stored clicks.toml clicks -o clicks.avsc")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("topic", type=TOPIC)
+@_output
+def stored(config: Path, topic: str, output: Path | None) -> None:
+    """Print the Avro schema in the newest object of TOPIC that a connector has stored.
+
+    Confluent's and Aiven's S3 sinks write it into files of Avro and of Parquet.  In
+    output.schema_file it gives columns of the very same types, so that readers which take one
+    file's types for all, as Spark does, find them.
+    """
+    from secor.schema.schema import RowSchema
+    from secor.wiring.archives import archive_of
+    from secor.wiring.clients import open_store
+
+    settings = _loaded(config)
+    with open_store(settings) as store:
+        archive = archive_of(settings, topic, store)
+        objects = [it for it in archive.objects(topic) if it.name.of_connect]
+        foreign = [it for it in archive.described(objects) if it.info is None]
+        if not foreign:
+            raise ConfigurationError(f"{archive.root(topic)}/ has no object of a connector")
+        newest = max(foreign, key=lambda archived: archived.name.start_offset)
+        with store.open(newest.key) as file:
+            text = _schema_in(file, newest.key)
+    RowSchema.parse(text, newest.key)
+    _give(json.dumps(json.loads(text), ensure_ascii=False, indent=1), output)
+    click.echo(f"of {newest.key}", err=True)
+
+
+def _schema_in(file: BinaryIO, key: str) -> str:
+    """Return the Avro schema that a file of Avro, or of Parquet by Avro's writer, has."""
+    import fastavro
+    from pyarrow import parquet
+
+    begin = file.read(4)
+    file.seek(0)
+    try:
+        if begin == b"PAR1":
+            metadata = parquet.read_schema(file).metadata or {}
+            if b"parquet.avro.schema" in metadata:
+                return metadata[b"parquet.avro.schema"].decode()
+        elif begin == b"Obj\x01":
+            return str(fastavro.reader(file).metadata["avro.schema"])
+    except (ValueError, KeyError, OSError, EOFError) as error:
+        raise ConfigurationError(f"{key}: cannot be read: {error}") from error
+    raise ConfigurationError(f"{key}: has no schema in it: use secor schema infer")
 
 
 def _about_keys(key: KeyDecoding) -> str:

@@ -25,6 +25,7 @@ from secor.config.connect.settings import (
     SinkSetting,
     default_outcome,
     finish_connector,
+    say_whose_types,
 )
 from secor.config.connect.transforms import convert_transforms
 from secor.config.output import CODECS
@@ -89,6 +90,7 @@ def convert(properties: Properties, source: str) -> tuple[str, Draft]:
     convert_encryption(draft, "aws.s3.sse.algorithm")
     kind = _output(draft)
     _values(draft, kind)
+    say_whose_types(draft, kind)
     convert_names(draft)
     convert_transforms(draft, fields=kind != "text")
     convert_errors(draft)

@@ -29,6 +29,7 @@ from secor.config.connect.settings import (
     SinkSetting,
     default_outcome,
     finish_connector,
+    say_whose_types,
 )
 from secor.config.connect.transforms import convert_transforms
 from secor.config.translation.draft import Draft
@@ -131,6 +132,7 @@ def convert(properties: Properties, source: str) -> tuple[str, Draft]:
     draft.copy("store.s3.acl", "s3.acl.canned")
     kind = _output(draft)
     _values(draft, kind)
+    say_whose_types(draft, kind)
     convert_partitioner(draft)
     convert_transforms(draft, fields=kind != "text")
     convert_errors(draft)

@@ -136,6 +136,15 @@ def default_outcome(
     return row.outcome, row.here.replace("`", "")
 
 
+def say_whose_types(draft: Draft, kind: str) -> None:
+    """Tell how columns get the connector's types, of formats that have any."""
+    if kind in ("avro", "parquet"):
+        draft.todo(
+            "int and float become long and double where types are found: secor schema stored writes"
+            " the connector's own schema, for output.schema_file"
+        )
+
+
 def finish_connector(
     draft: Draft, program: str, source: str, rest: Callable[[str], tuple[PropertyOutcome, str]]
 ) -> tuple[str, Draft]:

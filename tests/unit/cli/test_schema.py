@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
+from pyarrow import parquet
 
 from secor.adapters.local import DirectoryStore
 from secor.archive.kept_schemas import KeptSchema, KeptSchemas
@@ -229,6 +231,62 @@ def test_a_declared_schema_is_shown_as_its_file_has_it(stored: Path, tmp_path: P
     file.unlink()
     with pytest.raises(ConfigurationError, match="cannot be read"):
         show(stored, "clicks")
+
+
+CONNECTS = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "n", "type": ["null", {"type": "int", "connect.type": "int8"}], "default": None}
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", ["avro", "parquet"])
+def test_the_schema_of_a_connectors_newest_object_is_given(
+    stored: Path, tmp_path: Path, kind: str
+) -> None:
+    directory = tmp_path / "bucket" / "partition" / "clicks" / "partition=0"
+    directory.mkdir(parents=True)
+    for offset, name in ((5, "Order"), (0, "Earlier")):
+        schema = {**CONNECTS, "name": name}
+        path = directory / f"clicks+0+{offset:010d}.{kind}"
+        if kind == "avro":
+            with path.open("wb") as file:
+                fastavro.writer(file, schema, [{"n": 1}])
+        else:
+            rows = pa.table({"n": pa.array([1], pa.int32())})
+            text = {"parquet.avro.schema": json.dumps(schema)}
+            parquet.write_table(rows.replace_schema_metadata(text), path)
+    arguments = ["stored", str(stored), "clicks"]
+    done = CliRunner().invoke(command, arguments, catch_exceptions=False, standalone_mode=False)
+    given = json.loads(done.stdout)
+    assert (given["name"], given["fields"]) == ("Order", CONNECTS["fields"])
+    assert done.stderr == f"of partition/clicks/partition=0/clicks+0+0000000005.{kind}\n"
+    [field] = RowSchema.parse(done.stdout, "stored").type
+    assert field.type == pa.int32()
+
+
+def test_objects_without_a_schema_give_none(stored: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="has no object of a connector"):
+        CliRunner().invoke(
+            command,
+            ["stored", str(stored), "clicks"],
+            catch_exceptions=False,
+            standalone_mode=False,
+        )
+    directory = tmp_path / "bucket" / "partition" / "clicks"
+    directory.mkdir(parents=True)
+    path = directory / "clicks+0+0000000000.parquet"
+    parquet.write_table(pa.table({"n": [1]}), path)
+    with pytest.raises(ConfigurationError, match=r"clicks\+0.*has no schema in it"):
+        CliRunner().invoke(
+            command,
+            ["stored", str(stored), "clicks"],
+            catch_exceptions=False,
+            standalone_mode=False,
+        )
 
 
 def test_a_schema_that_is_not_kept_is_not_shown(stored: Path) -> None:
