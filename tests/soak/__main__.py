@@ -15,6 +15,7 @@ import click
 
 from secor.core.errors import SecorError
 from secor.sandbox.state import S3_SERVERS
+from tests.soak.recover import soak_recover
 from tests.soak.restore import soak_restore
 from tests.soak.run import soak
 from tests.soak.story import Story
@@ -28,7 +29,7 @@ _ROOT = Path(__file__).parents[2]
 @click.option("--minutes", type=float, default=3.0, show_default=True, help="Time of trouble.")
 @click.option(
     "--group",
-    type=click.Choice(["backup", "partition", "table", "restore"]),
+    type=click.Choice(["backup", "partition", "table", "restore", "recover"]),
     default="backup",
 )
 @click.option("--ledger", type=click.Choice(["zookeeper", "kafka"]), default="zookeeper")
@@ -77,10 +78,11 @@ def main(
     """Write to topics, give servers and daemons no peace, then compare every offset.
 
     Of a restore, the daemons that write an archive back have no peace; then every message is
-    compared, by verify and by a client that is not ours.
+    compared, by verify and by a client that is not ours.  Of a recovery, the broker is killed and
+    wiped under producers and consumers, and comes back; every group has to go on exactly.
     Exit code 0 when nothing is lost, twice or changed; else 5, and the logs are kept.
     """
-    if upgrade_from is not None and group == "restore":
+    if upgrade_from is not None and group in ("restore", "recover"):
         raise click.UsageError("--upgrade-from is for groups that store")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_FAILED))  # and clean up
     logging.disable()  # what clients say of connections that were cut is no news
@@ -93,10 +95,9 @@ def main(
         f" --seed {seed}, in {folder}"
     )
     try:
-        if group == "restore":
-            figures = soak_restore(
-                folder, story, minutes=minutes, store=store, daemons=daemons, seed=seed
-            )
+        if group in ("restore", "recover"):
+            run = soak_restore if group == "restore" else soak_recover
+            figures = run(folder, story, minutes=minutes, store=store, daemons=daemons, seed=seed)
         else:
             figures = soak(
                 folder,

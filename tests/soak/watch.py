@@ -51,12 +51,13 @@ class Held:
 class Watch:
     """Samples in threads of its own; ``held`` is by log file, which names a process."""
 
-    def __init__(self, config: Path, fleet: Fleet, story: Story) -> None:
+    def __init__(self, config: Path, fleet: Fleet, story: Story, pattern: str = PATTERN) -> None:
         self.samples: list[Sample] = []
         self.held: dict[Path, list[Held]] = {}
         self._config = load(config, {})
         self._fleet = fleet
         self._story = story
+        self._pattern = pattern
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._look_at_offsets, name="offsets"),
@@ -84,7 +85,9 @@ class Watch:
             ledger = opened.enter_context(open_ledger_for_operator(self._config))
             reader = opened.enter_context(open_reader(self._config))
             while not self._stop.wait(_EVERY):
-                found = [tp for name in reader.topics(PATTERN) for tp in reader.partitions(name)]
+                found = [
+                    tp for name in reader.topics(self._pattern) for tp in reader.partitions(name)
+                ]
                 ends = {tp: reader.log_range(tp).end for tp in found}
                 committed = {tp: ledger.read(tp).committed or 0 for tp in found}
                 self._add(Sample(self._story.now(), committed, ends))
