@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import structlog
@@ -23,12 +24,17 @@ from secor.cli.restore_look import results_of
 from secor.cli.restore_options import configuration
 from secor.cli.sandbox import sandbox_class
 from secor.cli.topic_type import metrics_file_option
+from secor.cli.verify_evidence import write_signed
 from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError, SecorError, Unavailable
+from secor.service.imports import keep_pandas_out
 from secor.service.monitoring.last_run import LastRun
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from secor.config.restore import RestoreConfig
+    from secor.config.servers import Brokers
     from secor.wiring.restore import Job
 
 AUTHORIZER = {
@@ -63,6 +69,13 @@ ROOM = 1.5
     " keygen' makes.",
 )
 @click.option(
+    "--into",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Drill on the cluster of the [kafka] in this TOML file, instead of a broker on this"
+    " machine.  It must have no topics; all that the drill makes there is removed at the end.",
+)
+@click.option(
     "--directory",
     "-d",
     type=click.Path(path_type=Path, file_okay=False),
@@ -76,25 +89,31 @@ def command(
     sample: int | None,
     report: Path | None,
     sign_with: Path | None,
+    into: Path | None,
     directory: Path | None,
     metrics_file: Path | None,
 ) -> int:
     """Prove that the cluster would come back, and how fast: recover it, verify, remove it all.
 
     JOB.toml is that of 'secor recover'; its [kafka] is not used: the drill starts a broker of its
-    own on this machine.  Exit code 0 when everything came back equal, 5 when not; the metrics file
-    is written in both cases.
+    own on this machine, or goes to the cluster of --into.  Exit code 0 when everything came back
+    equal, 5 when not; the metrics file is written in both cases.
     """
+    keep_pandas_out()
     if sign_with is not None and report is None:
         raise ConfigurationError("--sign-with needs --report FILE")
+    if into is not None and directory is not None:
+        raise ConfigurationError("--directory is of the drill's own broker: leave out one of both")
     key = None if sign_with is None else read_private_key(sign_with)
+    brokers = None if into is None else _brokers_of(into)
     settings = load_recovery(config, time)
     last_run = LastRun(metrics_file, SystemClock())
     last_run.drilling(settings.group.name)
     done = DrillReport(settings.group.name, settings.store)
     try:
-        with _broker(directory, done) as address:
-            _drill(_for_drill(settings, address), config, cluster, sample, done)
+        with _broker(directory, done) if brokers is None else _cluster(brokers, done) as there:
+            replicas = 1 if into is None else settings.target.replication_factor
+            _drill(_for_drill(settings, there, replicas), config, cluster, sample, done)
     except Unavailable:
         raise  # Nothing is proven by a server that was away: tried again.
     except SecorError as error:
@@ -107,7 +126,7 @@ def command(
         messages=done.messages,
     )
     if report is not None:
-        _write(report, done, None if key is None else key.sign)
+        _write(report, done, key)
     for line in shown(done):
         click.echo(line)
     return Exit.OK if done.passed else Exit.DIFFERENT
@@ -146,18 +165,27 @@ def _drill(
             done.states += [recovery.messages(), *states]
 
 
-def _for_drill(settings: RestoreConfig, address: str) -> RestoreConfig:
+def _brokers_of(path: Path) -> Brokers:
+    """Read the cluster of a drill.  Raises ``ConfigurationError``."""
+    from secor.config.load import load_as
+    from secor.config.restore import DrillCluster
+
+    # Variables that say where the recovery goes say nothing of the drill.
+    others = {name: value for name, value in os.environ.items() if not name.startswith("SECOR_")}
+    return load_as(DrillCluster, path, others)[0].kafka
+
+
+def _for_drill(settings: RestoreConfig, brokers: Brokers, replicas: int | None) -> RestoreConfig:
     """Return the job for the drill's broker: its own cluster, no registry, nothing served."""
     from secor.config.cluster import Registry
-    from secor.config.servers import Brokers
 
-    target = {"append": False, "create": True, "replication_factor": 1}
+    target = {"append": False, "create": True, "replication_factor": replicas}
     return settings.model_copy(
         update={
             "group": settings.group.model_copy(
                 update={"name": f"drill-{settings.group.name}"[:200]}
             ),
-            "kafka": Brokers(bootstrap_servers=(address,)),
+            "kafka": brokers,
             "target": settings.target.model_copy(update=target),
             "registry": Registry(),
             "recover": settings.recover.model_copy(
@@ -169,8 +197,31 @@ def _for_drill(settings: RestoreConfig, address: str) -> RestoreConfig:
 
 
 @contextmanager
-def _broker(directory: Path | None, done: DrillReport) -> Iterator[str]:
+def _cluster(brokers: Brokers, done: DrillReport) -> Iterator[Brokers]:
+    """Take an empty cluster, and remove all that was made there at the end.
+
+    Raises ``ConfigurationError`` for one that has topics: they might be somebody's.
+    """
+    from secor.wiring.restore_admin import cleaner_of
+
+    cleaner = cleaner_of(brokers)
+    if cleaner.topics:
+        named = ", ".join(sorted(cleaner.topics)[:5])
+        raise ConfigurationError(
+            f"the cluster of --into has topics ({named}): a drill needs one that has none. If an"
+            " earlier drill was killed there, remove what it has left"
+        )
+    try:
+        yield brokers
+    finally:
+        done.problems += cleaner.remove()
+
+
+@contextmanager
+def _broker(directory: Path | None, done: DrillReport) -> Iterator[Brokers]:
     """Start a broker in a new folder, and remove it with all its data at the end."""
+    from secor.config.servers import Brokers
+
     log = structlog.get_logger("secor.drill")
     begun = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="secor-drill-", dir=directory))
@@ -180,7 +231,7 @@ def _broker(directory: Path | None, done: DrillReport) -> Iterator[str]:
         sandbox = sandbox_class().up(folder, services=("kafka",), kafka_settings=AUTHORIZER)
         done.start_seconds = time.monotonic() - begun
         log.info("drill's broker started", address=sandbox.kafka, directory=str(folder))
-        yield sandbox.kafka
+        yield Brokers(bootstrap_servers=(sandbox.kafka,))
     finally:
         if sandbox is not None:
             sandbox.down()
@@ -189,7 +240,8 @@ def _broker(directory: Path | None, done: DrillReport) -> Iterator[str]:
 
 def _room(job: Job, done: DrillReport) -> None:
     """Refuse what would fill this machine's disk.  Raises ``ConfigurationError``."""
-    assert done.directory is not None
+    if done.directory is None:
+        return  # What disks the cluster of a file has, its brokers say where the job begins.
     needed = int(done.archived_bytes * ROOM)
     free = shutil.disk_usage(done.directory).free
     if needed > free:
@@ -199,21 +251,16 @@ def _room(job: Job, done: DrillReport) -> None:
         )
 
 
-def _write(path: Path, done: DrillReport, sign: Any) -> None:
+def _write(path: Path, done: DrillReport, key: Ed25519PrivateKey | None) -> None:
     """Write the report, its text and its signature.  Raises ``ConfigurationError``."""
-    data = done.encode()
     text = "".join(f"{line}\n" for line in shown(done))
     try:
-        if sign is not None:
-            signature_path(path).write_bytes(sign(data))
-        else:
+        if key is None:
             # That of an older report would not fit.
             signature_path(path).unlink(missing_ok=True)
         path.with_name(path.name + ".txt").write_text(text)
-        partial = path.with_name(f".{path.name}.partial")
-        partial.write_bytes(data)
-        partial.rename(path)
     except OSError as error:
-        raise ConfigurationError(
-            f"--report {path}: cannot be written ({error.strerror})"
-        ) from error
+        raise ConfigurationError(f"--report {path}: cannot be written ({error.strerror})") from (
+            error
+        )
+    write_signed(path, done.encode(), key)

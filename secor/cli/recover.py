@@ -11,6 +11,7 @@ import click
 from secor.cli.exit_codes import Exit
 from secor.cli.recover_options import (
     described_state,
+    ids_lines,
     kept_text,
     load_recovery,
     moment,
@@ -18,10 +19,11 @@ from secor.cli.recover_options import (
     verdict,
 )
 from secor.cli.recover_plan import plan
+from secor.cli.recover_verify import verify
 from secor.cli.restore import telemetry_of, write_messages
-from secor.cli.restore_look import all_equal, results_of
 from secor.cli.restore_options import as_json, configuration
 from secor.core.text import how_many
+from secor.service.imports import keep_pandas_out
 
 if TYPE_CHECKING:
     from secor.restore.recovery import KindState
@@ -34,6 +36,7 @@ def command() -> None:
     JOB.toml is the job of a restore (secor restore) that names the archive and the new cluster;
     without source.topics it is about all topics.  docs/recovery.md goes through it.
     """
+    keep_pandas_out()
 
 
 @command.command(epilog="Example: secor recover run lost.toml")
@@ -73,14 +76,18 @@ def run(config: Path, time: str | None, cluster: str | None, *, hold: bool, forc
                 # Messages have the ids of schemas: they must mean the same ones.
                 click.echo(verdict([state], config))
                 return Exit.DIFFERENT
+        recovery = recovery.with_schema_ids()
         if not recovery.is_written():
             ended = write_messages(recovery.job, telemetry)
             for assigned_source in ended.failed:
                 click.echo(f"{assigned_source.source}: {assigned_source.error}", err=True)
         messages = recovery.messages()
         click.echo(f"{how_many(telemetry.messages, 'message')} written by this process")
+        for line in ids_lines(recovery.job.schema_ids):
+            click.echo(line)
         if not messages.is_complete:
-            click.echo(f"messages: {how_many(messages.left, 'offset')} left; run it again")
+            _show(messages)
+            click.echo(verdict([messages], config))
             return Exit.DIFFERENT
         for state in recovery.bring_back(force=force, hold=hold):
             states.append(state)
@@ -123,52 +130,5 @@ def status(config: Path, time: str | None, cluster: str | None, *, as_json: bool
     return Exit.OK if done else Exit.DIFFERENT
 
 
-@command.command(epilog="Example: secor recover verify lost.toml")
-@configuration
-@moment
-@as_json
-def verify(config: Path, time: str | None, cluster: str | None, *, as_json: bool) -> int:
-    """Compare everything with the archive: messages one by one, groups, ACLs, quotas, settings.
-
-    It reads all of archive and target.  Exit code 5 when anything is missing or different; settings
-    that a run with --hold has left for later are named, and are no difference.
-    """
-    from secor.wiring.recover import open_recovery
-
-    settings = load_recovery(config, time)
-    with open_recovery(settings, cluster) as recovery:
-        text = kept_text(recovery.kept, settings.source.until)
-        if not as_json:
-            click.echo(text)
-        results = results_of(recovery.job, quiet=as_json)
-        states = list(recovery.states())
-    wrong = [result for result in results if result.difference is not None]
-    equal = bool(results) and not wrong
-    # Settings that are held back are what verifying comes before.
-    needed = [it for it in states if it.kind != "settings"]
-    settings_left = any(it.left for it in states if it.kind == "settings")
-    done = equal and all(it.is_complete for it in needed)
-    if as_json:
-        report = {
-            "messages": {
-                "compared": sum(result.messages for result in results),
-                "partitions": len(results),
-                "differences": [str(fault.difference) for fault in wrong],
-            },
-            "kinds": [described_state(it) for it in states],
-            "equal": done,
-        }
-        click.echo(json.dumps(report, indent=2))
-        return Exit.OK if done else Exit.DIFFERENT
-    compared = how_many(sum(result.messages for result in results), "message")
-    differ = how_many(len(wrong), "partition differs", "partitions differ")
-    click.echo(f"{compared} compared: {differ if wrong else all_equal(results)}")
-    for state in states:
-        _show(state)
-    shown = verdict(needed, config, hold=settings_left)
-    click.echo(shown if equal else "the messages differ: see above")
-    return Exit.OK if done else Exit.DIFFERENT
-
-
-for subcommand in (plan,):
+for subcommand in (plan, verify):
     command.add_command(subcommand)

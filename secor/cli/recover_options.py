@@ -16,6 +16,7 @@ from secor.core.text import how_many
 if TYPE_CHECKING:
     from secor.config.restore import RestoreConfig
     from secor.restore.recovery import KindState
+    from secor.restore.schema_ids import SchemaIds
     from secor.wiring.recover_kept import KeptCluster
 
 
@@ -76,6 +77,18 @@ def state_lines(state: KindState) -> Iterator[str]:
         yield f"refused: {state.kind}: {obstacle}"
     for note in state.notes:
         yield f"{state.kind}: {note}"
+
+
+def ids_lines(ids: SchemaIds | None) -> Iterator[str]:
+    """Give lines about the ids of schemas that were changed in messages, and those that were not.
+
+    An id that was never kept may mean another schema in the new registry.
+    """
+    if ids is None:
+        return
+    yield f"schemas: {how_many(ids.mapped, 'id')} changed in messages"
+    for part, count in ids.unknown.items():
+        yield f"schemas: {how_many(count, 'id')} in {part} stay, for their schemas were not kept"
 
 
 def described_state(state: KindState) -> dict[str, object]:

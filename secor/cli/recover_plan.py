@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,14 @@ import click
 
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import human_size, table
+from secor.cli.progress import duration
 from secor.cli.recover_options import (
     described_state,
     kept_text,
     load_recovery,
     moment,
     state_lines,
+    verdict,
 )
 from secor.cli.restore_options import as_json, configuration
 from secor.cli.restore_plan import Selected, finding_of, verdict_of
@@ -24,7 +26,9 @@ from secor.cli.restore_plan import Selected, finding_of, verdict_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from secor.restore.preflight import Finding
     from secor.restore.recovery import KindState
+    from secor.wiring.restore_estimate import Estimate
     from secor.wiring.restore_plan import JobPlan, PlannedTopic
 
 
@@ -35,9 +39,11 @@ if TYPE_CHECKING:
 def plan(config: Path, time: str | None, cluster: str | None, *, as_json: bool) -> int:
     """Show what would come back, and what stands in the way; change nothing.
 
-    Exit code 5 when the recovery must not begin, or a part of it would not be complete.
+    Exit code 5 when the recovery must not begin, or a part of it would not be complete.  Of a
+    recovery whose messages are all written, it shows what is left.
     """
     from secor.wiring.recover import open_recovery
+    from secor.wiring.restore_estimate import estimated
     from secor.wiring.restore_plan import nothing_archived
     from secor.wiring.restore_plan import plan as look
 
@@ -46,30 +52,56 @@ def plan(config: Path, time: str | None, cluster: str | None, *, as_json: bool) 
         planned = look(recovery.job)
         selected = Selected.of(settings)
         states = list(recovery.states()) if planned.topics else []
+        # What would stand in its way before the first message stands in nobody's way any more.
+        written = bool(states) and all(
+            state.is_complete for state in states if state.kind in ("topics", "messages")
+        )
         places = recovery.expected_groups()
         text = kept_text(recovery.kept, settings.source.until)
-        last = verdict_of(planned, selected) if planned.topics else nothing_archived(recovery.job)
+        last, estimate = nothing_archived(recovery.job), None
+        if written:
+            last = verdict(states, config)
+        elif planned.topics:
+            last = verdict_of(planned, selected)
+            if planned.may_begin:
+                estimate = estimated(recovery.job, planned)
+                last += f"; {_duration(estimate)}"
     # What is not there yet is no obstacle before the first run.
-    clear = planned.may_begin and not any(state.obstacles or not state.is_kept for state in states)
+    hindered = any(state.obstacles or not state.is_kept for state in states)
+    clear = (written or planned.may_begin) and not hindered
+    findings = [] if written else planned.findings
     if as_json:
         report = {
             "may_begin": planned.may_begin,
+            "written": written,
             "topics": [_described(topic, selected) for topic in planned.topics],
-            "findings": [finding_of(finding) for finding in planned.findings],
+            "findings": [finding_of(finding) for finding in findings],
             "offsets_of_groups": dict(places),
+            "least_seconds": None if estimate is None else round(estimate.seconds, 1),
             "kinds": [described_state(state) for state in states],
         }
         click.echo(json.dumps(report, indent=2))
         return Exit.OK if clear else Exit.DIFFERENT
-    for line in _lines(text, planned, selected, places, states):
+    for line in _lines(text, planned, findings, selected, places, states):
         click.echo(line)
     click.echo(last)
     return Exit.OK if clear else Exit.DIFFERENT
 
 
+def _duration(estimate: Estimate) -> str:
+    why = (
+        "by the limits of the file"
+        if estimate.limited
+        else f"as fast as {human_size(estimate.sampled)} of it were read and encoded here just now"
+    )
+    time = duration(max(1.0, estimate.seconds))
+    return f"one process takes at least {time}, {why}; a slow target takes longer"
+
+
 def _lines(
     text: str,
     planned: JobPlan,
+    findings: Sequence[Finding],
     selected: Selected,
     places: Mapping[str, int],
     states: list[KindState],
@@ -80,7 +112,7 @@ def _lines(
     ]
     rows += [_row(topic, selected) for topic in planned.topics]
     yield from table(rows, left=frozenset({0, 1, 5, 6}))
-    for finding in planned.findings:
+    for finding in findings:
         yield f"{finding.severity.value}: {finding.topic}: {finding.what}"
     for state in states:
         if state.kind not in ("topics", "messages"):

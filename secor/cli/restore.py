@@ -20,6 +20,7 @@ from secor.cli.restore_options import configuration, load_job, progress_bar
 from secor.cli.restore_plan import plan
 from secor.core.text import how_many
 from secor.service import logs
+from secor.service.imports import keep_pandas_out
 
 if TYPE_CHECKING:
     from secor.config.restore import RestoreConfig
@@ -35,6 +36,7 @@ def command() -> None:
     A job is one file; docs/configuration.md explains every key.  The job commits its offsets in the
     same transactions as the messages: a daemon that was killed continues where it was.
     """
+    keep_pandas_out()
 
 
 @command.command(epilog="Example: secor restore run flights.toml")

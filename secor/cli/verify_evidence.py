@@ -68,8 +68,7 @@ def evidence_of(
 ) -> EvidenceFile | None:
     """Return the file to make, None without one.  Raises ``ConfigurationError`` before any work."""
     if evidence is None:
-        if sign_with is not None:
-            raise ConfigurationError("--sign-with needs --evidence FILE")
+        signing_key(None, sign_with)
         return None
     if config.group.kind == "table":
         raise ConfigurationError(
@@ -79,13 +78,7 @@ def evidence_of(
     if start is not None or generations:
         option = "--from" if start is not None else "--generation"
         raise ConfigurationError(f"--evidence is of all that is stored: take {option} away")
-    key = None if sign_with is None else read_private_key(sign_with)
-    for file in (evidence, signature_path(evidence)):
-        if file.exists():
-            raise ConfigurationError(f"{file}: exists already: choose another name")
-    if not evidence.absolute().parent.is_dir():
-        raise ConfigurationError(f"{evidence}: there is no directory {evidence.parent}")
-    return EvidenceFile(config, evidence, key)
+    return EvidenceFile(config, evidence, signing_key(evidence, sign_with))
 
 
 @dataclass
@@ -131,17 +124,7 @@ class EvidenceFile:
             tuple(self.partitions),
             tree_of_partitions(self.partitions),
         )
-        data = evidence.encode()
-        try:
-            if self.key is not None:
-                signature_path(self.path).write_bytes(self.key.sign(data))
-            partial = self.path.with_name(f".{self.path.name}.partial")
-            partial.write_bytes(data)
-            partial.rename(self.path)
-        except OSError as error:
-            raise ConfigurationError(
-                f"{self.path}: cannot be written ({error.strerror})"
-            ) from error
+        write_signed(self.path, evidence.encode(), self.key)
         objects = sum(len(partition.objects) for partition in self.partitions)
         signed = "signed" if self.key is not None else "not signed"
         click.echo(
@@ -149,6 +132,35 @@ class EvidenceFile:
             f" {evidence.root}",
             err=as_json,
         )
+
+
+def write_signed(path: Path, data: bytes, key: Ed25519PrivateKey | None) -> None:
+    """Write a file, and its signature before it.  Raises ``ConfigurationError``."""
+    try:
+        if key is not None:
+            signature_path(path).write_bytes(key.sign(data))
+        partial = path.with_name(f".{path.name}.partial")
+        partial.write_bytes(data)
+        partial.rename(path)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def signing_key(path: Path | None, sign_with: Path | None) -> Ed25519PrivateKey | None:
+    """Return the key for a new file of evidence, None where it is not to be signed.
+
+    Raises ``ConfigurationError`` before any work where the file could not be written.
+    """
+    if path is None:
+        if sign_with is not None:
+            raise ConfigurationError("--sign-with needs --evidence FILE")
+        return None
+    for file in (path, signature_path(path)):
+        if file.exists():
+            raise ConfigurationError(f"{file}: exists already: choose another name")
+    if not path.absolute().parent.is_dir():
+        raise ConfigurationError(f"{path}: there is no directory {path.parent}")
+    return None if sign_with is None else read_private_key(sign_with)
 
 
 def configuration_hash(config: Config) -> str:

@@ -16,7 +16,12 @@ from secor.config.stores import Store
 from secor.config.values import MIB, Duration, Expression, Maybe, Name, Names, Section, Size, fault
 
 _TARGET_NAME = re.compile(r"(?!\.\.?$)([A-Za-z0-9._-]|\{topic\}){1,249}")
-_BROKERS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__cluster_metadata"})
+BROKERS_OWN = frozenset(
+    {
+        *("__consumer_offsets", "__transaction_state", "__cluster_metadata"),
+        *("__share_group_state", "__remote_log_metadata"),
+    }
+)
 _LAST_PARTITION, LAST_OFFSET = 2**31 - 1, 2**63 - 1
 _Number = Annotated[int, Field(ge=0, le=_LAST_PARTITION)]
 
@@ -235,7 +240,7 @@ class Target(Section):
                 " letters, digits, dots, hyphens and underscores, as Kafka's names have them",
                 "topic",
             )
-        if self.topic in _BROKERS_OWN:
+        if self.topic in BROKERS_OWN:
             raise fault("is the brokers' own: name another one", "topic")
         if (self.partitioning == "mapping") != bool(self.mapping):
             raise fault('belongs to target.partitioning = "mapping"', "mapping")
@@ -354,6 +359,19 @@ class Recover(Section):
         description="Kinds that are not brought back, as where another tool makes the ACLs.",
         examples=[["acls"]],
     )
+    framed: Maybe[Expression] = Field(
+        default=None,
+        description="Which keys and values begin with ids of schemas, beside those that are"
+        " subjects of the registry: an expression about <topic>-key and <topic>-value. It is asked"
+        " for where ids change (docs/recovery.md).",
+        examples=["dead-letters-value"],
+    )
+
+
+class DrillCluster(Section):
+    """The file of ``secor drill --into``: a cluster that has nothing but drills."""
+
+    kafka: Brokers = Field(description="Where its brokers are.")
 
 
 class RestoreMetrics(Metrics):

@@ -1,4 +1,4 @@
-"""Schemas of a lost registry, compared with another one and registered there under their ids.
+"""Schemas of a lost registry, compared with another one and registered there.
 
 A registry takes ids and versions from outside for a subject in the mode IMPORT, which it allows
 while the subject is empty.  Source:
@@ -7,8 +7,10 @@ https://docs.confluent.io/platform/current/schema-registry/develop/api.html#mode
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -41,20 +43,23 @@ class SchemaVersion:
         return self.subject, self.version
 
     def means(self, other: SchemaVersion) -> bool:
-        """Return whether it is the same schema, however its text is laid out."""
-        return (self.kind, self._content()) == (other.kind, other._content())
+        """Tell whether it is the same schema, however its text is laid out."""
+        return self.meaning == other.meaning
 
-    def _content(self) -> tuple[Any, ...]:
+    @property
+    def meaning(self) -> tuple[str, str, str]:
+        """What it says, and of which schemas, as it can be compared."""
         references = sorted(
             (reference["name"], reference["subject"], reference["version"])
             for reference in self.references
         )
+        text = self.schema
         if self.kind == "PROTOBUF":
-            return self.schema.split(), references
-        try:
-            return load_json(self.schema), references
-        except ValueError:
-            return self.schema, references
+            text = " ".join(text.split())
+        else:
+            with suppress(ValueError):
+                text = json.dumps(load_json(text))
+        return self.kind, text, repr(references)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,57 +96,111 @@ class RegistryState:
 
 @dataclass(frozen=True, slots=True)
 class RegistryComparison:
-    """The registry compared with what was kept: ``missing`` are in the order of registering."""
+    """What the registry has of what was kept: ``missing`` are in the order of registering.
+
+    ``ids`` are those of kept schemas that have another one there; ``appended`` are the subjects
+    that have other versions there, behind which the kept ones come.
+    """
 
     total: int
     missing: tuple[SchemaVersion, ...]
     levels: Mapping[str, str]
     """Compatibility that is to be set, by subject."""
-    conflicts: tuple[str, ...]
+    ids: Mapping[int, int]
+    appended: frozenset[str]
     notes: tuple[str, ...]
 
 
 def compare_registries(kept: RegistryState, present: RegistryState) -> RegistryComparison:
-    """Compare what was kept with what a registry has; conflicts say what to do."""
-    by_id = {version.schema_id: version for version in present.versions.values()}
+    """Compare what was kept with what a registry has, and choose ids for what is missing.
+
+    A kept schema that is there in its subject under another id or version is there; a missing
+    one keeps its id unless that is taken by another schema.
+    """
+    owners = {version.schema_id: version for version in present.versions.values()}
+    places: dict[Place, Place] = {}
     missing: list[SchemaVersion] = []
-    conflicts: list[str] = []
-    for place, old in sorted(kept.versions.items()):
-        there, owner = present.versions.get(place), by_id.get(old.schema_id)
-        if there is not None and (there.schema_id != old.schema_id or not there.means(old)):
-            conflicts.append(
-                f"{old.subject} version {old.version} is another schema there (id"
-                f" {there.schema_id}, was {old.schema_id}): {_WHAT_TO_DO}"
-            )
-        elif there is None and owner is not None and not owner.means(old):
-            conflicts.append(
-                f"id {old.schema_id} of {old.subject} version {old.version} is taken there by"
-                f" {owner.subject} version {owner.version}: {_WHAT_TO_DO}"
-            )
-        elif there is None:
-            missing.append(old)
-    notes = []
-    further = {subject for subject, _ in present.versions.keys() - kept.versions.keys()}
-    if further:
-        notes.append(f"the registry has {how_many(len(further), 'further subject')}, which stay")
+    found: dict[int, set[int]] = {}
+    for it in _referenced_first(list(kept.versions.values())):
+        wanted = _with_references_at(it, places)
+        there = _same_schema(wanted, present)
+        if there is None:
+            missing.append(wanted)
+        else:
+            places[it.place] = there.place
+            found.setdefault(it.schema_id, set()).add(there.schema_id)
+    taken = {
+        it.schema_id: it for it in missing if not _is_free(it, owners) and it.schema_id not in found
+    }
+    by_meaning = {version.meaning: version.schema_id for version in present.versions.values()}
+    highest = max([*owners, *(it.schema_id for it in kept.versions.values())], default=0)
+    chosen = {
+        old: by_meaning.get(taken[old].meaning, highest + 1 + place)
+        for place, old in enumerate(sorted(taken))
+    }
+    # The same schema may be in several subjects, and its id is one of theirs.
+    chosen |= {old: old if old in ids else min(ids) for old, ids in found.items()}
+    missing = [replace(it, schema_id=chosen.get(it.schema_id, it.schema_id)) for it in missing]
+    further = {place for place in present.versions if place not in places.values()}
+    appended = {subject for subject, _ in further}.intersection(it.subject for it in missing)
+    ids = {old: new for old, new in chosen.items() if old != new}
+    others = {subject for subject, _ in present.versions.keys() - kept.versions.keys()}
+    notes = list(_notes(others, ids, appended))
     levels = {
         subject: level
         for subject, level in kept.compatibility.items()
         if present.compatibility.get(subject) != level
     }
-    if further and GLOBAL in levels:
+    if others and GLOBAL in levels:
         # It would change what the others may do.
         notes.append(f"its compatibility of all subjects stays; the kept one is {levels[GLOBAL]}")
         del levels[GLOBAL]
-    ordered = tuple(_referenced_first(missing))
-    return RegistryComparison(len(kept.versions), ordered, levels, tuple(conflicts), tuple(notes))
+    return RegistryComparison(
+        len(kept.versions), tuple(missing), levels, ids, frozenset(appended), tuple(notes)
+    )
 
 
-_WHAT_TO_DO = (
-    "recover to an empty registry; or delete it there for good (?permanent=true), if no message"
-    ' needs it; or put "schemas" into recover.leave_out, and map ids in consumers: Secor does not'
-    " change the ids in messages"
-)
+def _notes(
+    others: Collection[str], ids: Mapping[int, int], appended: Collection[str]
+) -> Iterator[str]:
+    if others:
+        yield f"the registry has {how_many(len(others), 'further subject')}, which stay"
+    if ids:
+        named = ", ".join(f"{old} is {new}" for old, new in sorted(ids.items())[:_NAMED])
+        more = ", …" if len(ids) > _NAMED else ""
+        yield f"{how_many(len(ids), 'id')} of schemas change, in messages too: {named}{more}"
+    if appended:
+        yield f"behind other versions there: {', '.join(sorted(appended))}"
+
+
+_NAMED = 5
+
+
+def _same_schema(wanted: SchemaVersion, present: RegistryState) -> SchemaVersion | None:
+    """Return where a registry has a schema in its subject: at the same version, or elsewhere."""
+    there = present.versions.get(wanted.place)
+    if there is not None and there.means(wanted):
+        return there
+    others = [
+        version
+        for version in present.versions.values()
+        if version.subject == wanted.subject and version.means(wanted)
+    ]
+    return min(others, key=lambda version: (version.schema_id, version.version), default=None)
+
+
+def _is_free(wanted: SchemaVersion, owners: Mapping[int, SchemaVersion]) -> bool:
+    owner = owners.get(wanted.schema_id)
+    return owner is None or owner.means(wanted)
+
+
+def _with_references_at(it: SchemaVersion, places: Mapping[Place, Place]) -> SchemaVersion:
+    """Return a schema that refers to versions as they are numbered in the other registry."""
+    references = []
+    for reference in it.references:
+        place = str(reference["subject"]), int(reference["version"])
+        references.append({**reference, "version": places.get(place, place)[1]})
+    return replace(it, references=tuple(references))
 
 
 def _referenced_first(versions: Sequence[SchemaVersion]) -> Iterator[SchemaVersion]:
@@ -165,37 +224,30 @@ def _referenced_first(versions: Sequence[SchemaVersion]) -> Iterator[SchemaVersi
 
 
 def register(server: RegistryServer, comparison: RegistryComparison) -> list[str]:
-    """Register what is missing under its ids, and set compatibility; return what was refused.
+    """Register what is missing, and set compatibility; return what was refused.
 
-    A subject that is refused does not stop the others.  A subject that was started before stays
-    in the mode IMPORT until all of it is there.
+    Subjects without other versions get the chosen ids.  The others take schemas as they take
+    those of producers: behind their versions, under ids of the registry's choice, and only if
+    they are compatible.  A subject that is refused does not stop the others.  One that was begun
+    before stays in the mode IMPORT until all of it is there.
     """
     refused: dict[str, str] = {}
     importing: set[str] = set()
-    for version in comparison.missing:
-        if version.subject in refused:
+    for it in _registrable(comparison):
+        if it.subject in refused:
             continue
+        imported = it.subject not in comparison.appended
         try:
-            if version.subject not in importing:
-                _begin_import(server, version.subject)
-                importing.add(version.subject)
-            body: dict[str, Any] = {
-                "schema": version.schema,
-                "id": version.schema_id,
-                "version": version.version,
-            }
-            if version.kind != "AVRO":
-                body["schemaType"] = version.kind
-            if version.references:
-                body["references"] = list(version.references)
-            server.send_json("POST", f"/subjects/{_quoted(version.subject)}/versions", body)
+            if imported and it.subject not in importing:
+                _begin_import(server, it.subject)
+                importing.add(it.subject)
+            body = _registered(it, with_id=imported)
+            server.send_json("POST", f"/subjects/{_quoted(it.subject)}/versions", body)
         except (Unavailable, NotFound) as error:
-            refused[version.subject] = (
-                f"{version.subject} version {version.version} (id {version.schema_id}): {error}"
-            )
-    for version in comparison.missing:
-        if version.deleted and version.subject not in refused:
-            path = f"/subjects/{_quoted(version.subject)}/versions/{version.version}"
+            refused[it.subject] = f"{it.subject} version {it.version} (id {it.schema_id}): {error}"
+    for it in comparison.missing:
+        if it.deleted and it.subject in importing - refused.keys():
+            path = f"/subjects/{_quoted(it.subject)}/versions/{it.version}"
             server.send_json("DELETE", path, None)
     for subject in sorted(importing - refused.keys()):
         server.send_json("DELETE", f"/mode/{_quoted(subject)}", None)
@@ -204,6 +256,33 @@ def register(server: RegistryServer, comparison: RegistryComparison) -> list[str
             path = f"/config/{_quoted(subject)}" if subject else "/config"
             server.send_json("PUT", path, {"compatibility": level})
     return list(refused.values())
+
+
+def _registrable(comparison: RegistryComparison) -> list[SchemaVersion]:
+    """Return what can be registered now, in order.
+
+    A version of a subject with others is known once it is registered: what refers to it comes the
+    next time; of a subject that is imported all of it, for that is done once.
+    """
+    unknown = {it.place for it in comparison.missing if it.subject in comparison.appended}
+    waiting: set[Place] = set()
+    for it in comparison.missing:  # What is referred to comes first.
+        referred = {(str(one["subject"]), int(one["version"])) for one in it.references}
+        if referred & (unknown | waiting):
+            waiting.add(it.place)
+    whole = {subject for subject, _ in waiting} - comparison.appended
+    return [it for it in comparison.missing if it.place not in waiting and it.subject not in whole]
+
+
+def _registered(it: SchemaVersion, *, with_id: bool) -> dict[str, Any]:
+    body: dict[str, Any] = {"schema": it.schema}
+    if with_id:
+        body |= {"id": it.schema_id, "version": it.version}
+    if it.kind != "AVRO":
+        body["schemaType"] = it.kind
+    if it.references:
+        body["references"] = list(it.references)
+    return body
 
 
 def _begin_import(server: RegistryServer, subject: str) -> None:

@@ -127,6 +127,11 @@ class Engine:
             return self._schedule.owns(offsets)
 
     @property
+    def follows(self) -> bool:
+        """Tell whether the job goes on when all is written, for the archive grows."""
+        return self._follow
+
+    @property
     def _halted(self) -> bool:
         return self._stop or self._requested is not RequestedState.RUNNING
 

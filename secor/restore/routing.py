@@ -14,6 +14,7 @@ from secor.core.errors import PluginFailed, SecorError, TargetRefused
 from secor.core.model import HEADERS_TYPE, SCHEMA, OffsetRange, TopicPartition
 from secor.core.text import error_text, how_many
 from secor.restore.model import Piece, SourcePartition, TargetRecords
+from secor.restore.schema_ids import SchemaIds
 from secor.wire.murmur2 import partitions_of
 
 RowFilter = Callable[[str, pa.RecordBatch], Any]
@@ -126,6 +127,7 @@ class Routing:
     transform: RowTransform | None = None
     provenance: bool = False
     mapping: Mapping[int, int] = field(default_factory=dict)
+    schema_ids: SchemaIds | None = None
 
     def target(self, topic: str) -> str:
         """Return the target topic of an archived one."""
@@ -141,7 +143,11 @@ class Routing:
 
     def __call__(self, source: SourcePartition, piece: Piece) -> list[TargetRecords]:
         """Return what is written of a piece.  Raises ``PluginFailed``, ``TargetRefused``."""
-        records = self._selected(source, piece.records)
+        records = piece.records
+        if records.num_rows and self.schema_ids is not None:
+            # First: whatever decodes a message asks the target's registry.
+            records = self.schema_ids(source.topic, records)
+        records = self._selected(source, records)
         if records.num_rows and self.transform is not None:
             records = transformed(self.transform, source, records)
         if not records.num_rows:

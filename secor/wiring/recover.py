@@ -10,11 +10,13 @@ from functools import partial
 
 from secor.adapters.kafka.topic_admin import TopicDescription
 from secor.config.restore import RestoreConfig
-from secor.core.errors import ConfigurationError, CorruptFile
+from secor.core.errors import ConfigurationError, CorruptFile, SpecChanged
 from secor.core.text import how_many
+from secor.restore.control import RequestedState, check_record
 from secor.restore.groups import GroupOffset
 from secor.restore.new_topics import changed_since, held_back
 from secor.restore.recovery import KindState
+from secor.restore.schema_ids import undecided
 from secor.restore.target_ids import remade
 from secor.wiring.clients import brokers_options, reach_store
 from secor.wiring.recover_access import (
@@ -33,16 +35,17 @@ from secor.wiring.recover_groups import (
     look_at_groups,
     restored_groups,
 )
-from secor.wiring.recover_kept import KeptCluster, kept_cluster
+from secor.wiring.recover_kept import KeptCluster, check_prefix, kept_cluster
 from secor.wiring.recover_schemas import (
     KeptRegistry,
     kept_registry,
     look_at_schemas,
     register_schemas,
+    schema_ids,
 )
 from secor.wiring.restore import Job, open_job
 from secor.wiring.restore_groups import open_groups
-from secor.wiring.restore_status import status_of
+from secor.wiring.restore_status import JobStatus, status_of
 
 Told = Callable[[KindState], None]
 
@@ -74,7 +77,7 @@ class Recovery:
     def states(self) -> Iterator[KindState]:
         """Give the state of every kind, in the order in which they are done; writes nothing."""
         if self.wants("schemas"):
-            schemas = look_at_schemas(self.schemas, self.config.registry)
+            schemas = look_at_schemas(self.schemas, self.config.registry, self._undecided())
             yield from () if schemas is None else (schemas,)
         topics = self.topics()
         described = self.job.admin.describe([*map(self.job.target_name, topics)])
@@ -119,12 +122,25 @@ class Recovery:
         )
         notes = [] if status.record is None else [f"job {status.job}: {status.state}"]
         obstacles = ["its offsets topic is gone: see secor restore plan"] if status.gone else []
+        obstacles += self._against(status)
         if status.vanished and not status.holes:
             gone = how_many(status.vanished, "source partition")
             obstacles.append(f"the archive has no object of {gone} any more: bring them back")
         return KindState(
             "messages", total, total - min(status.left, total), (*obstacles,), (*notes,)
         )
+
+    def _against(self, status: JobStatus) -> Iterator[str]:
+        """Give what the record of a job that has begun says against this file, such as its time."""
+        known, job = status.record, self.job
+        if known is None:
+            return
+        if status.left and known.requested is not RequestedState.RUNNING:
+            yield f"the job is {known.requested.value}: secor restore resume with the same file"
+        try:
+            check_record(job.name, known, job.spec.hash, job.offsets_partitions(), job.spec.archive)
+        except (SpecChanged, ConfigurationError) as error:
+            yield str(error)
 
     def settings(
         self, topics: list[str], described: Mapping[str, TopicDescription] | None = None
@@ -175,7 +191,19 @@ class Recovery:
         """Register the kept schemas, before messages with their ids are written."""
         if not self.wants("schemas"):
             return None
-        return register_schemas(self.schemas, self.config.registry)
+        return register_schemas(self.schemas, self.config.registry, self._undecided())
+
+    def with_schema_ids(self) -> Recovery:
+        """Return the recovery that writes the ids of the new registry, where they are others."""
+        if not self.wants("schemas"):
+            return self
+        ids = schema_ids(self.schemas, self.config.registry, self.config.recover.framed)
+        return self if ids is None else replace(self, job=self.job.with_schema_ids(ids))
+
+    def _undecided(self) -> list[str]:
+        if self.config.recover.framed is not None:
+            return []
+        return undecided(sorted({it.topic for it in self.job.sources()}), self.schemas.subjects)
 
     def bring_back(self, *, force: bool, hold: bool) -> Iterator[KindState]:
         """Bring back groups, ACLs, quotas and settings, after the messages.
@@ -291,8 +319,10 @@ def open_recovery(config: RestoreConfig, cluster: str | None) -> Iterator[Recove
         )
     with open_job(config) as job:
         store = reach_store(config.store, connections=2)
+        if not source.hash_prefix:
+            check_prefix(store, source.prefix, sorted({it.topic for it in job.sources()})[:10])
         until = None if source.until is None else source.until.timestamp()
         target = job.log.cluster_id()
         kept = kept_cluster(store, source.prefix, until=until, wanted=cluster, target=target)
         schemas = kept_registry(store, source.prefix, config.registry, until)
-        yield Recovery(job, kept, schemas)
+        yield Recovery(job, kept, schemas).with_schema_ids()

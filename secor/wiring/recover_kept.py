@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from secor.adapters.kafka.cluster_admin import AccessRule, Quota
 from secor.archive.cluster_journal import ClusterJournal, JournalState, kept_clusters, seconds_of
 from secor.core.errors import ConfigurationError, CorruptFile
+from secor.core.naming import CLUSTER_DIRECTORY, topic_root
 from secor.core.ports import ObjectStore
 from secor.core.text import iso_time
 from secor.restore.groups import GroupOffset
 from secor.wiring.kept_groups import decode_offsets
 
+_OFFSETS = "offset="
+"""Begins the directories of objects in that of a topic."""
 KINDS_OF_A_CLUSTER = ("groups", "acls", "quotas")
 
 
@@ -101,6 +104,23 @@ def kept_cluster(
         if it not in (chosen, target)
     }
     return KeptCluster(chosen, states, others)
+
+
+def check_prefix(store: ObjectStore, prefix: str, topics: Iterable[str]) -> None:
+    """Refuse a prefix above that of the group, whose directories would be taken for topics.
+
+    Raises ``ConfigurationError`` with the right one.
+    """
+    for topic in topics:
+        root = topic_root(prefix, topic)
+        first = next(iter(store.list(f"{root}/")), None)
+        parts = [] if first is None else first.key.removeprefix(f"{root}/").split("/")
+        is_below = any(part.startswith(_OFFSETS) for part in parts[1:-1])
+        if is_below or parts[:1] == [CLUSTER_DIRECTORY]:
+            raise ConfigurationError(
+                f'source.prefix = "{prefix}": {root} is no topic, for the archive of a backup group'
+                f' is inside: set source.prefix = "{root}"'
+            )
 
 
 def _listed(rules: object) -> list[dict[str, str]]:

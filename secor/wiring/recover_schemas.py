@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
 
@@ -17,9 +19,11 @@ from secor.parsing.registry_recovery import (
     state_of,
 )
 from secor.restore.recovery import KindState
+from secor.restore.schema_ids import SchemaIds, framed_by
 from secor.wiring.cluster_keeper import registry_server
 
 KIND = "schemas"
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,12 @@ class KeptRegistry:
     state: RegistryState | None
     others: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()
+
+    @property
+    def subjects(self) -> frozenset[str]:
+        """The kept subjects."""
+        versions = () if self.state is None else self.state.versions
+        return frozenset(subject for subject, _ in versions)
 
 
 def kept_registry(
@@ -49,17 +59,45 @@ def kept_registry(
     return KeptRegistry(name, items, others, state.damaged)
 
 
-def look_at_schemas(kept: KeptRegistry, registry: Registry) -> KindState | None:
-    """Compare the registries; None where there is none in the file and none was kept."""
-    return _state(kept, registry, apply=False)
+def look_at_schemas(
+    kept: KeptRegistry, registry: Registry, undecided: Sequence[str] = ()
+) -> KindState | None:
+    """Compare the registries; None where there is none in the file and none was kept.
+
+    ``undecided`` are topics of which nobody knows whether their messages have ids.
+    """
+    return _state(kept, registry, undecided, apply=False)
 
 
-def register_schemas(kept: KeptRegistry, registry: Registry) -> KindState | None:
-    """Register what is missing, unless ids are taken by other schemas; nothing is done then."""
-    return _state(kept, registry, apply=True)
+def register_schemas(
+    kept: KeptRegistry, registry: Registry, undecided: Sequence[str] = ()
+) -> KindState | None:
+    """Register what is missing; nothing where ids change, and ``undecided`` topics are left."""
+    return _state(kept, registry, undecided, apply=True)
 
 
-def _state(kept: KeptRegistry, registry: Registry, *, apply: bool) -> KindState | None:
+def schema_ids(kept: KeptRegistry, registry: Registry, framed: str | None) -> SchemaIds | None:
+    """Return what becomes of ids in messages; None where each schema has its id, or none is known.
+
+    ``framed`` is an expression about the names of parts that begin with ids, such as
+    ``orders-value``, beside those that are subjects.
+    """
+    if kept.state is None or registry.url is None:
+        return None
+    compared = compare_registries(kept.state, state_of(registry_server(registry)))
+    if not compared.ids or compared.missing:
+        return None
+    chosen = re.compile("(?!)" if framed is None else framed)
+    return SchemaIds(
+        compared.ids,
+        frozenset(version.schema_id for version in kept.state.versions.values()),
+        framed_by(kept.subjects, lambda part: chosen.fullmatch(part) is not None),
+    )
+
+
+def _state(
+    kept: KeptRegistry, registry: Registry, undecided: Sequence[str], *, apply: bool
+) -> KindState | None:
     if kept.name is None and registry.url is None:
         return None
     if kept.state is None:
@@ -79,22 +117,35 @@ def _state(kept: KeptRegistry, registry: Registry, *, apply: bool) -> KindState 
     server = registry_server(registry)
     compared = compare_registries(kept.state, state_of(server))
     refused: list[str] = []
-    if apply and not compared.conflicts and (compared.missing or compared.levels):
+    if compared.ids and undecided:
+        return _of(kept, compared, [_which_have_ids(undecided)])
+    while apply and not refused and (compared.missing or compared.levels):
+        before = len(compared.missing)
         refused = register(server, compared)
         compared = compare_registries(kept.state, state_of(server))
+        if before == len(compared.missing):
+            break  # Someone else changes it, or it takes what it does not keep.
     return _of(kept, compared, refused)
+
+
+def _which_have_ids(topics: Sequence[str]) -> str:
+    named = ", ".join(topics[:_NAMED]) + (", …" if len(topics) > _NAMED else "")
+    return (
+        f"ids are taken there, so that those in messages must change, and {named} have no subject"
+        f" that says whether they begin with ids: set recover.framed to an expression for the parts"
+        f' that do, such as "{topics[0]}-value", or "-" if none does'
+    )
 
 
 def _of(kept: KeptRegistry, compared: RegistryComparison, refused: list[str]) -> KindState:
     notes = [f"of registry {kept.name}", *compared.notes]
     if kept.others:
         notes.append(f"also kept: {', '.join(kept.others)}; the name of registry.url chooses")
-    obstacles = [*compared.conflicts, *refused]
     damaged = [
         f"{it} cannot be read and is left out: bring a good copy back" for it in kept.damaged
     ]
     # A compatibility that is to be set counts as one more thing to do.
     total = compared.total + len(compared.levels)
-    done = compared.total - len(compared.missing) - len(compared.conflicts)
-    state = KindState(KIND, total, done, tuple(obstacles), tuple(notes))
+    done = compared.total - len(compared.missing)
+    state = KindState(KIND, total, done, tuple(refused), tuple(notes))
     return replace(state, obstacles=(*state.obstacles, *damaged))

@@ -6,7 +6,7 @@ import random
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from secor.adapters.kafka import KafkaReader
@@ -23,6 +23,7 @@ from secor.restore.model import JobSpec, SourcePartition
 from secor.restore.offsets import StoredOffset, check_partitions, offsets_topic, partition_of
 from secor.restore.ports import RestoreSource
 from secor.restore.routing import Routing, first_millisecond
+from secor.restore.schema_ids import SchemaIds
 from secor.restore.writer.model import WriterLimits
 from secor.restore.writer.writer import TransactionalWriter
 from secor.wiring.clients import brokers_options, reach_store
@@ -127,6 +128,8 @@ class Job:
     """Writes the copies of offsets; None where there are none."""
     described_topics: Callable[[], Sequence[str]] = tuple
     """Returns the job's topics with kept settings, also those without messages."""
+    schema_ids: SchemaIds | None = None
+    """What becomes of the ids of schemas in messages; None where they stay."""
 
     @property
     def transactional(self) -> bool:
@@ -264,7 +267,14 @@ class Job:
             row_filter=plugin_method(source.filter, "keep"),
             transform=plugin_method(source.transform, "transform"),
             provenance=self.config.writing.provenance,
+            schema_ids=self.schema_ids,
         )
+
+    def with_schema_ids(self, ids: SchemaIds) -> Job:
+        """Return the job that writes other ids, which is another spec: they must not be mixed."""
+        new = {str(old): number for old, number in sorted(ids.new.items())}
+        settings = {**self.spec.settings, "schema_ids": new}
+        return replace(self, spec=replace(self.spec, settings=settings), schema_ids=ids)
 
     def membership(self) -> KafkaSource:
         """Join the group that shares the offsets topic's partitions out."""

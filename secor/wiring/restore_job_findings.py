@@ -78,6 +78,25 @@ def meeting(job: Job, topics: Collection[str]) -> Iterator[Finding]:
             )
 
 
+def colliding(names: Collection[str]) -> Iterator[Finding]:
+    """Brokers refuse a topic whose name differs from another one's in ``.`` and ``_`` alone.
+
+    A lost cluster may have had both, one after the other.
+    """
+    by_metric: dict[str, set[str]] = defaultdict(set)
+    for name in names:
+        by_metric[name.replace(".", "_")].add(name)
+    for together in by_metric.values():
+        if len(together) > 1:
+            first, *others = sorted(together)
+            what = (
+                f"brokers make only one of it and {', '.join(others)}, which differ in . and _"
+                " alone: leave all but one out by source.topics_exclude, and restore these by a"
+                " job of their own under other names"
+            )
+            yield Finding(Severity.REFUSE, first, what)
+
+
 def _topic_rights(
     job: Job, name: str, settings: TopicDefinition, described: TopicDescription | None
 ) -> Iterator[Finding]:

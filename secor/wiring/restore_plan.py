@@ -29,7 +29,7 @@ from secor.restore.sources.coverage import since, vanished_findings
 from secor.restore.target_ids import remade
 from secor.wiring.clients import store_of
 from secor.wiring.restore import Job
-from secor.wiring.restore_job_findings import first_look, job_findings, meeting, room
+from secor.wiring.restore_job_findings import colliding, first_look, job_findings, meeting, room
 from secor.wiring.restore_job_progress import JobProgress, read_job_progress, target_belongs_to_job
 from secor.wiring.restore_offsets import read_all_offsets
 from secor.wiring.restore_sources import ranges_of, source_of
@@ -118,6 +118,7 @@ def plan(job: Job) -> JobPlan:
             ranges=ranges_of(selection),
         ),
         *meeting(job, by_topic),
+        *colliding(names),
         *_lost_offsets(job, progress, topics),
         *vanished_findings(job.vanished(sources, progress.offsets), holes=job.config.source.holes),
         *_remade(progress.record, described),

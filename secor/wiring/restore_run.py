@@ -33,6 +33,8 @@ from secor.wiring.restore_plan import all_written, prepare_topic
 
 POLL = 0.25
 """Seconds that the main thread waits for the group."""
+POLL_TO_END = 0.05
+"""The same of a job that ends: it notices that all is written only between two waits."""
 STUCK = 120.0
 """Seconds without a turn of the main thread after which the process says that it is not alive."""
 REPORT_EVERY = 1.0
@@ -215,7 +217,7 @@ def run(
     report_at = 0.0
     try:
         while True:
-            ended = engine.run_once(POLL)
+            ended = engine.run_once(POLL if engine.follows else POLL_TO_END)
             if threads.crashed:
                 raise threads.crashed[0]
             now = time.monotonic()

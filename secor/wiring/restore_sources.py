@@ -10,7 +10,7 @@ from typing import Any
 from secor.adapters.kafka.topics import topic_pattern
 from secor.archive.kept_topics import DIRECTORY, KeptTopic, KeptTopics
 from secor.archive.objects import Archive
-from secor.config.restore import LAST_OFFSET, RestoreConfig, Source
+from secor.config.restore import BROKERS_OWN, LAST_OFFSET, RestoreConfig, Source
 from secor.config.stores import Store
 from secor.core.model import OffsetRange
 from secor.core.naming import topic_root
@@ -111,7 +111,8 @@ def wanted_topics(source: Source) -> Callable[[str], bool]:
     if source.topics:
         return source.topics.__contains__
     pattern = re.compile(topic_pattern(source.topics_pattern or ".*", source.topics_exclude))
-    return lambda topic: bool(pattern.match(topic))
+    # The target's brokers keep their own, and do not take those of other brokers.
+    return lambda topic: topic not in BROKERS_OWN and bool(pattern.match(topic))
 
 
 def ranges_of(source: Source) -> dict[tuple[str, int], list[OffsetRange]]:

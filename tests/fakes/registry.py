@@ -33,6 +33,7 @@ class Registry:
         self.query: dict[str, list[str]] = {}
         self.modes: dict[str, str] = {}
         self.takes_ids = True
+        self.incompatible = False
 
     def register(
         self,
@@ -109,6 +110,8 @@ class Registry:
             self.deleted.add((name, int(parts[3])))
             return 200, int(parts[3])
         if self.modes.get(name) != "IMPORT":
+            if "id" not in body:
+                return self._append(name, body)
             return 422, {"error_code": 42205, "message": f"Subject {name} is not in import mode"}
         found = self.schemas.get(body["id"])
         if found is not None and found["schema"] != body["schema"]:
@@ -124,6 +127,28 @@ class Registry:
             references=references,
         )
         return 200, {"id": body["id"]}
+
+    def _append(self, subject: str, body: dict[str, Any]) -> tuple[int, Any]:
+        """Register as a producer does: behind the other versions, under the next id."""
+        if self.incompatible:
+            message = f"Schema being registered is incompatible with an earlier one of {subject}"
+            return 409, {"error_code": 409, "message": message}
+        kind, references = body.get("schemaType"), body.get("references", ())
+        same = {"schema": body["schema"], **({"schemaType": kind} if kind else {})}
+        if references:
+            same["references"] = list(references)
+        known = [number for number, schema in self.schemas.items() if schema == same]
+        schema_id = known[0] if known else max(self.schemas, default=0) + 1
+        version = max((number for name, number in self.subjects if name == subject), default=0) + 1
+        self.register(
+            schema_id,
+            body["schema"],
+            kind=kind,
+            subject=subject,
+            version=version,
+            references=references,
+        )
+        return 200, {"id": schema_id}
 
     def _set_mode(self, method: str, subject: str, body: dict[str, Any]) -> tuple[int, Any]:
         if not self.takes_ids:

@@ -144,9 +144,16 @@ def _quota(entry: Any) -> Quota:
 
 
 def set_quotas(
-    options: Mapping[str, Any], quotas: Iterable[Quota], timeout: float = 30.0
+    options: Mapping[str, Any],
+    quotas: Iterable[Quota],
+    timeout: float = 30.0,
+    *,
+    remove: bool = False,
 ) -> list[str]:
-    """Set quotas; return why some were refused.  Raises ``Unavailable``, ``AccessDenied``."""
+    """Set or remove quotas; return why some were refused.
+
+    Raises ``Unavailable``, ``AccessDenied``.
+    """
     what = "setting quotas (allow this user AlterConfigs on the cluster)"
     entry = AlterClientQuotasRequest.EntryData
     entries = [
@@ -155,7 +162,7 @@ def set_quotas(
                 entry.EntityData(entity_type=kind, entity_name=name) for kind, name in quota.entity
             ],
             ops=[
-                entry.OpData(key=key, value=value, remove=False)
+                entry.OpData(key=key, value=value, remove=remove)
                 for key, value in sorted(quota.values.items())
             ],
         )

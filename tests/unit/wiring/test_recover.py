@@ -23,7 +23,7 @@ from secor.wiring.recover_access import (
     state_of_rules,
 )
 from secor.wiring.recover_groups import RestoredGroups, commit_groups
-from secor.wiring.recover_kept import kept_cluster
+from secor.wiring.recover_kept import check_prefix, kept_cluster
 from tests.fakes.store import FakeStore
 
 ALLOW = AccessRule("TOPIC", "orders", "LITERAL", "User:alice", "*", "READ", "ALLOW")
@@ -185,3 +185,19 @@ def test_a_kind_that_fails_is_an_obstacle_and_not_the_end() -> None:
 
     state = fault_as_obstacle("acls", 3, fail)
     assert (state.left, state.obstacles) == (3, ("allow this user Alter on the cluster",))
+
+
+@pytest.mark.parametrize(
+    "key", ["logs/backup/_cluster/groups/c/20261121T1000Z-000.jsonl.gz", "logs/backup/t/offset=0/1"]
+)
+def test_a_prefix_above_that_of_the_group_is_refused_with_the_right_one(key: str) -> None:
+    store = FakeStore()
+    store.put(key, b"", 0, {})
+    with pytest.raises(ConfigurationError, match=r'set source\.prefix = "logs/backup"'):
+        check_prefix(store, "logs", ["backup"])
+
+
+def test_a_topic_of_the_right_prefix_is_none() -> None:
+    store = FakeStore()
+    store.put("logs/backup/t/offset=0/1_0_0.seq", b"", 0, {})
+    check_prefix(store, "logs/backup", ["t", "empty"])

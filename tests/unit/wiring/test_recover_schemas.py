@@ -17,6 +17,7 @@ from secor.wiring.recover_schemas import (
     kept_registry,
     look_at_schemas,
     register_schemas,
+    schema_ids,
 )
 from tests.fakes.registry import Registry, running_registry
 from tests.fakes.store import FakeStore
@@ -89,24 +90,71 @@ def test_it_goes_on_where_it_was_interrupted(kept: KeptRegistry, target: Registr
     assert target.modes == {}
 
 
-def test_an_id_that_is_taken_is_refused_by_name_and_nothing_is_changed(
+def test_an_id_that_is_taken_is_another_one_there(kept: KeptRegistry, target: Registry) -> None:
+    target.register(12, '"bytes"', subject="others")
+    planned = state(look_at_schemas(kept, settings(target)))
+    assert "1 id of schemas change, in messages too: 12 is 13" in planned.notes
+    done = state(register_schemas(kept, settings(target)))
+    assert done.is_complete, done.obstacles
+    assert target.subjects["orders-value", 3]["id"] == 13
+    assert target.subjects["orders-value", 1]["id"] == 3
+    assert target.subjects["others", 1]["schema"] == '"bytes"'
+    ids = schema_ids(kept, settings(target), None)
+    assert ids is not None
+    assert ids.new == {12: 13}
+    assert ids.known == {3, 9, 12}
+    assert ids.is_framed("orders-value")
+    assert not ids.is_framed("orders-key")
+
+
+def test_a_schema_that_the_registry_has_under_another_id_keeps_that(
     kept: KeptRegistry, target: Registry
 ) -> None:
-    target.register(12, MONEY, subject="others")
+    target.register(12, '"bytes"', subject="others")
+    target.register(40, LATER, subject="others", version=2, kind="JSON")
+    assert state(register_schemas(kept, settings(target))).is_complete
+    ids = schema_ids(kept, settings(target), None)
+    assert ids is not None
+    assert ids.new == {12: 40}
+
+
+def test_versions_come_behind_others_of_their_subject_and_references_follow(
+    kept: KeptRegistry, target: Registry
+) -> None:
+    target.register(77, '"bytes"', subject="money", version=2)
+    target.register(3, '"int"', subject="others")
+    done = state(register_schemas(kept, settings(target)))
+    assert done.is_complete, done.obstacles
+    assert target.subjects["money", 3]["schema"] == MONEY
+    (reference,) = target.subjects["orders-value", 1]["references"]
+    assert reference == {"name": "money", "subject": "money", "version": 3}
+    ids = schema_ids(kept, settings(target), None)
+    assert ids is not None
+    assert ids.new == {9: 78, 3: target.subjects["orders-value", 1]["id"]}
+
+
+def test_a_schema_that_is_incompatible_there_is_refused_by_name(
+    kept: KeptRegistry, target: Registry
+) -> None:
+    target.register(77, '"bytes"', subject="money")
+    target.incompatible = True
     found = state(register_schemas(kept, settings(target)))
-    assert not found.is_complete
-    (conflict,) = found.obstacles
-    assert "id 12 of orders-value version 3 is taken there by others version 1" in conflict
-    assert "does not change the ids in messages" in conflict
-    assert list(target.subjects) == [("others", 1)]
+    assert "incompatible with an earlier one of money" in found.obstacles[0]
+    assert schema_ids(kept, settings(target), None) is None
 
 
-def test_a_version_that_is_another_schema_is_refused_by_name(
+def test_where_ids_change_topics_without_a_subject_are_asked_for(
     kept: KeptRegistry, target: Registry
 ) -> None:
-    target.register(77, MONEY, subject="money", version=2)
-    (conflict,) = state(look_at_schemas(kept, settings(target))).obstacles
-    assert "money version 2 is another schema there (id 77, was 9)" in conflict
+    assert state(look_at_schemas(kept, settings(target), ["dead"])).obstacles == ()
+    target.register(12, '"bytes"', subject="others")
+    found = state(register_schemas(kept, settings(target), ["dead"]))
+    assert "dead have no subject" in found.obstacles[0]
+    assert list(target.subjects) == [("others", 1)]
+    assert state(register_schemas(kept, settings(target))).is_complete
+    ids = schema_ids(kept, settings(target), "dead-(key|value)")
+    assert ids is not None
+    assert ids.is_framed("dead-key")
 
 
 def test_the_same_content_laid_out_otherwise_is_the_same(

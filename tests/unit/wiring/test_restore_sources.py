@@ -7,7 +7,9 @@ import pytest
 from secor.adapters.local import DirectoryStore
 from secor.config.restore import RestoreConfig
 from secor.core.errors import ConfigurationError
-from secor.wiring.restore_sources import source_of, spec_of
+from secor.restore.preflight import Severity
+from secor.wiring.restore_job_findings import colliding
+from secor.wiring.restore_sources import source_of, spec_of, wanted_topics
 
 MAILS = """
 class Mails:
@@ -53,3 +55,18 @@ def test_a_job_that_gives_up_transactions_is_another_one() -> None:
     assert spec_of(config).hash != spec_of(disabled).hash
     assert spec_of(config).settings.keys() == {"source", "topic", "partitioning", "provenance"}
     assert "plugin" not in spec_of(config).settings["source"], "jobs from before go on"
+
+
+def test_the_brokers_own_topics_are_restored_by_nobody() -> None:
+    wanted = wanted_topics(job(topics=[], topics_pattern=".*").source)
+    assert wanted("orders")
+    assert wanted("__of_an_application")
+    assert not wanted("__consumer_offsets")
+    assert not wanted("__transaction_state")
+
+
+def test_names_that_brokers_do_not_tell_apart_are_refused_by_name() -> None:
+    (finding,) = colliding(["orders.eu", "orders_eu", "orders"])
+    assert finding.severity is Severity.REFUSE
+    assert finding.topic == "orders.eu"
+    assert "brokers make only one of it and orders_eu" in finding.what

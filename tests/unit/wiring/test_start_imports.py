@@ -59,6 +59,24 @@ def test_what_a_backup_group_does_not_need_is_not_imported(
     assert not [name for name in names if name.startswith(tuple(unwanted))]
 
 
+def test_a_restore_does_not_import_pandas(tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    job.write_text('[group]\nname = "job"\nkind = "restore"\n')
+    script = (
+        "import sys\nfrom click.testing import CliRunner\n"
+        "from secor.cli.{0} import command\n"
+        "CliRunner().invoke(command, {1})\n"
+        "import secor.wiring.recover, secor.wiring.restore_run\n"
+        "print(*sys.modules)"
+    )
+    for command in ("restore", "recover"):
+        line = script.format(command, ["plan", str(job)])
+        done = subprocess.run(
+            [sys.executable, "-c", line], capture_output=True, text=True, check=True
+        )
+        assert "pandas" not in done.stdout.split()
+
+
 @pytest.fixture
 def collector() -> Iterator[None]:
     """Leave the collector as it was."""
