@@ -22,7 +22,7 @@ def extensions() -> list[Extension]:
     if os.environ.get("NO_SECOR_EXTENSION"):
         return []
     return [
-        extension("secor.wire._compiled", "_compiled.c", "_lz4.c"),
+        extension("secor.wire._compiled", "_compiled.c", "_small_frames.c"),
         extension("secor.formats.sequencefile._framing", "_framing.c"),
     ]
 
@@ -39,6 +39,7 @@ def extension(name: str, *files: str) -> Extension:
         name,
         sources,
         define_macros=[("SOURCE_CRC32", f"{checksum}UL")],
+        libraries=["dl"],  # a part of the C library since glibc 2.34
         py_limited_api=True,
         optional=True,
     )

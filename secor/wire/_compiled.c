@@ -582,21 +582,26 @@ static PyObject *decode(PyObject *module, PyObject *arguments)
     return result;
 }
 
-/* In _lz4.c. */
-extern PyObject *secor_lz4_sizes(PyObject *, PyObject *);
-extern PyObject *secor_lz4_decompress(PyObject *, PyObject *);
-extern const char secor_lz4_sizes_doc[], secor_lz4_decompress_doc[];
+/* In _small_frames.c. */
+extern PyObject *secor_decompress_frames(PyObject *, PyObject *);
+extern PyObject *secor_open_codecs(void);
+extern const char secor_decompress_frames_doc[];
 
 static PyMethodDef methods[] = {
     {"decode", decode, METH_VARARGS, decode_doc},
-    {"lz4_decompress", secor_lz4_decompress, METH_VARARGS, secor_lz4_decompress_doc},
-    {"lz4_sizes", secor_lz4_sizes, METH_VARARGS, secor_lz4_sizes_doc},
+    {"decompress_frames", secor_decompress_frames, METH_VARARGS, secor_decompress_frames_doc},
     {"walk", walk, METH_VARARGS, walk_doc},
     {NULL, NULL, 0, NULL},
 };
 
 static int fill_module(PyObject *module)
 {
+    PyObject *codecs = secor_open_codecs();
+    if (!codecs || PyModule_AddObjectRef(module, "SMALL_CODECS", codecs) < 0) {
+        Py_XDECREF(codecs);
+        return -1;
+    }
+    Py_DECREF(codecs);
     return PyModule_AddIntConstant(module, "SOURCE_CRC32", (long)SOURCE_CRC32);
 }
 

@@ -17,13 +17,14 @@ from isal import igzip, isal_zlib
 
 Decompress = Callable[[memoryview, int], bytes | memoryview]
 
-LZ4 = 3
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+"""Numbers of the codecs on the wire."""
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_BEST_RATIO = 255
 _LZ4_CONTENT_SIZE = 0x08
-_GZIP = 31
+_GZIP_WINDOW = 31
 _SMALLEST_READ = 1 << 16
 
 
@@ -80,7 +81,7 @@ def _gzip(data: memoryview, most: int) -> bytes:
     room = most + 1
     rest: memoryview | bytes = data
     while rest and room > 0:
-        member = isal_zlib.decompressobj(wbits=_GZIP)
+        member = isal_zlib.decompressobj(wbits=_GZIP_WINDOW)
         try:
             piece = member.decompress(rest, room)
         except isal_zlib.error as error:
@@ -147,7 +148,13 @@ def _zstd(data: memoryview, most: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-_CODECS: Mapping[int, Decompress] = {0: _plain, 1: _gzip, 2: _snappy, LZ4: _lz4, 4: _zstd}
+_CODECS: Mapping[int, Decompress] = {
+    0: _plain,
+    GZIP: _gzip,
+    SNAPPY: _snappy,
+    LZ4: _lz4,
+    ZSTD: _zstd,
+}
 
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -189,8 +196,8 @@ def _to_zstd(data: bytes | memoryview) -> bytes:
 
 
 _COMPRESSORS: Mapping[int, Callable[[bytes | memoryview], bytes]] = {
-    1: _to_gzip,
-    2: _to_snappy,
+    GZIP: _to_gzip,
+    SNAPPY: _to_snappy,
     LZ4: _to_lz4,
-    4: _to_zstd,
+    ZSTD: _to_zstd,
 }

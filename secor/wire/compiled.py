@@ -19,12 +19,13 @@ import pyarrow as pa
 
 from secor.core.model import HEADERS_TYPE, SCHEMA
 from secor.wire.batch_header import Buffer, Headers
+from secor.wire.codecs import CODECS
 from secor.wire.record_headers import no_headers, to_strings
 
 SWITCH = "NO_SECOR_EXTENSION"
 """The environment variable that keeps the extension from being built, and from being used."""
 
-SOURCES = [Path(__file__).with_name(name) for name in ("_compiled.c", "_lz4.c")]
+SOURCES = [Path(__file__).with_name(name) for name in ("_compiled.c", "_small_frames.c")]
 BUILD = "'pip install -e .' in a checkout builds it, or pip with a C compiler on the PATH"
 
 Buffers = tuple[bytes | None, bytes, bytes]
@@ -46,6 +47,8 @@ class Extension(Protocol):
     """The compiled functions; the C files describe them."""
 
     SOURCE_CRC32: int
+    SMALL_CODECS: tuple[int, ...]
+    """Kafka's numbers of the codecs that ``decompress_frames`` knows on this machine."""
 
     def walk(self, data: bytes, /) -> Walked | None:
         """Find the batches of a fetch."""
@@ -55,11 +58,10 @@ class Extension(Protocol):
     ) -> Result | None:
         """Decode the records of batches."""
 
-    def lz4_sizes(self, data: Buffer, spans: memoryview, most: int, /) -> bytes:
-        """Return how many bytes LZ4 frames have decompressed."""
-
-    def lz4_decompress(self, data: Buffer, spans: memoryview, size: int, /) -> bytes:
-        """Decompress LZ4 frames."""
+    def decompress_frames(
+        self, codec: int, data: Buffer, spans: memoryview, most: int, room: int, /
+    ) -> tuple[bytearray, bytes]:
+        """Decompress small frames."""
 
 
 def load() -> tuple[Extension | None, str]:
@@ -72,34 +74,32 @@ def load() -> tuple[Extension | None, str]:
         return None, f"numpy, because the compiled extension is not there ({error}); {BUILD}"
     if crc32(b"".join(source.read_bytes() for source in SOURCES)) != loaded.SOURCE_CRC32:
         return None, f"numpy, because the compiled extension is of another version; {BUILD}"
-    return loaded, "compiled"
+    absent = [CODECS[codec] for codec in range(1, 5) if codec not in loaded.SMALL_CODECS]
+    slow = (
+        f"; small batches by {' and '.join(absent)} are slow without its library" if absent else ""
+    )
+    return loaded, f"compiled{slow}"
 
 
 extension, DECODER = load()
 """``DECODER`` says for people which is in use, and why it is not the compiled one."""
 
 
-def lz4_sizes(data: Buffer, spans: Int64s, most: int) -> Int64s:
-    """Return how many bytes LZ4 frames have decompressed.
+def decompress_frames(
+    codec: int, data: Buffer, spans: Int64s, most: int, room: int
+) -> tuple[Buffer, Int64s]:
+    """Decompress many small frames in one call: their records, one behind the other, and sizes.
 
-    ``spans`` has a row for each: its begin and end in ``data``.  -1 where the library has to look
-    at it: there is no extension, it is not right or of a rare kind, or has more than ``most``
-    bytes.
+    ``spans`` has a row for each frame: its begin and end in ``data``. ``most`` is in bytes of one
+    frame decompressed, ``room`` of all. A size is -1 where the codec's library has to look at the
+    frame: it is not right, of a rare kind, or has no room; or nothing is compiled for this codec.
     """
-    if extension is None:
-        return np.full(len(spans), -1, np.int64)
-    sizes = extension.lz4_sizes(data, memoryview(spans.tobytes()), most)
-    return np.frombuffer(sizes, np.int64)
-
-
-def lz4_decompress(data: Buffer, spans: Int64s, size: int) -> bytes:
-    """Decompress frames to which ``lz4_sizes`` gave sizes, ``size`` in all, one behind the other.
-
-    Raises ``ValueError`` where they have another size.
-    """
-    if extension is None:
-        raise ValueError("no frame has a size without the extension")
-    return extension.lz4_decompress(data, memoryview(spans.tobytes()), size)
+    if extension is None or codec not in extension.SMALL_CODECS:
+        return b"", np.full(len(spans), -1, np.int64)
+    records, sizes = extension.decompress_frames(
+        codec, data, memoryview(spans.tobytes()), most, room
+    )
+    return records, np.frombuffer(sizes, np.int64)
 
 
 def decode_records(

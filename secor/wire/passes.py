@@ -12,7 +12,7 @@ from secor.core.model import TopicPartition
 from secor.wire import compiled
 from secor.wire.batch_header import CODEC, HEADER, Buffer, Headers, corrupt
 from secor.wire.batch_run import BatchRun, Int64s
-from secor.wire.codecs import LZ4, InvalidPayload, decompress
+from secor.wire.codecs import CODECS, GZIP, InvalidPayload, decompress
 from secor.wire.varints import PADDING
 
 PASS_BYTES = 2 << 20
@@ -21,9 +21,19 @@ PARSED_PASS_BYTES = 4 << 20
 """The same where messages are parsed: they are divided by output partition, and each piece
 costs the same however few rows it has."""
 SMALL_FRAME = 4 << 10
-"""A larger LZ4 frame, compressed, is faster by the library: its call costs less than it saves."""
+"""A larger frame, compressed, is as fast by the library: its call costs less than it saves."""
+SMALL_MEMBER = 512
+"""The same of gzip, whose library is faster than the machine's zlib."""
 FEW_FRAMES = 16
-"""Fewer small ones in a fetch are faster by the library, too."""
+"""Fewer small ones of a codec in a fetch are as fast by the library, too."""
+FRAMES_ROOM = 16 << 20
+"""Bytes that small frames of one codec in a fetch may have decompressed; the library takes the
+others one by one, so that a fetch of bombs does not take the memory."""
+FRAMES_RATIO = 7
+"""Times their compressed bytes that they may have: for a fetch of 1 MiB that is a block of the
+heap (``service/malloc.py``), where a larger one would be given by the system, page by page.
+Where more came out, a call for each costs little beside it."""
+Bools = npt.NDArray[np.bool_]
 LARGEST_BUFFER = (1 << 31) - 1 - PARSED_PASS_BYTES - len(PADDING)
 
 
@@ -61,15 +71,13 @@ class Passes:
         codecs = run.heads["attributes"][wanted] & CODEC
         most, sizes = min(max_uncompressed, pass_bytes), ends - begins
         single = (codecs != 0) | (sizes > most)
-        self._frames = np.flatnonzero((codecs == LZ4) & (sizes <= SMALL_FRAME))
-        """The compressed ones among those that are taken many at a time."""
-        if len(self._frames) < FEW_FRAMES:
-            self._frames = self._frames[:0]
-        else:
-            frame_sizes = compiled.lz4_sizes(run.data, self._spans[self._frames, 1:], most)
-            readable = frame_sizes >= 0
-            self._frames = self._frames[readable]
-            sizes[self._frames], single[self._frames] = frame_sizes[readable], False
+        self._shared: list[Buffer] = [run.data]
+        """The buffers that every pass may refer to: the fetch, and its small frames by codec."""
+        for codec in range(1, len(CODECS)):
+            largest = SMALL_MEMBER if codec == GZIP else SMALL_FRAME
+            frames = np.flatnonzero((codecs == codec) & (sizes <= largest))
+            if len(frames) >= FEW_FRAMES:
+                self._decompress_frames(codec, frames, most, sizes, single)
         self._sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         """Bytes of the records before each batch; of those that are taken alone, in the log."""
         columns = (np.flatnonzero(single), codecs[single], begins[single], ends[single])
@@ -77,7 +85,7 @@ class Passes:
         """Large batches, and what is decompressed by a library."""
         self._first = self._size = 0
         self._unpacked: list[int] = []
-        self._buffers: list[Buffer] = [run.data]
+        self._buffers: list[Buffer] = []
 
     def __iter__(self) -> Iterator[Pass]:
         """Yield the passes, once.  Raises ``CorruptBatch`` after those of what comes before it."""
@@ -116,33 +124,38 @@ class Passes:
 
     def _end(self, after: int) -> Pass:
         """Return what waits, up to the batch before ``after``."""
-        count = len(self._unpacked)
+        count, shared = len(self._unpacked), len(self._shared)
         if count:
-            self._spans[self._unpacked, 0] = np.arange(1, count + 1)
+            self._spans[self._unpacked, 0] = np.arange(shared, shared + count)
             self._spans[self._unpacked, 1] = 0
-            self._spans[self._unpacked, 2] = [len(buffer) for buffer in self._buffers[1:]]
-        if len(self._frames):
-            self._decompress_frames(after)
+            self._spans[self._unpacked, 2] = [len(buffer) for buffer in self._buffers]
         indexes = self._wanted[self._first : after]
         first, last = int(indexes[0]), int(indexes[-1])
         # Mostly nothing lies between them, and a slice is no copy.
         together = last - first == len(indexes) - 1
         heads = self._run.heads[first : last + 1] if together else self._run.heads[indexes]
-        ended = Pass(self._buffers, self._spans[self._first : after], heads, last)
+        buffers = [*self._shared, *self._buffers]
+        ended = Pass(buffers, self._spans[self._first : after], heads, last)
         self._first, self._size = after, 0
-        self._unpacked, self._buffers = [], [self._run.data]
+        self._unpacked, self._buffers = [], []
         return ended
 
-    def _decompress_frames(self, after: int) -> None:
-        """Put the small frames among what waits into one more buffer."""
-        first, last = self._frames.searchsorted([self._first, after])
-        frames = self._frames[first:last]
-        if not len(frames):
-            return
-        sizes = self._sums[frames + 1] - self._sums[frames]
-        ends = np.cumsum(sizes)
-        records = compiled.lz4_decompress(self._run.data, self._spans[frames, 1:], int(ends[-1]))
-        self._spans[frames, 0] = len(self._buffers)
-        self._spans[frames, 1] = ends - sizes
+    def _decompress_frames(
+        self, codec: int, frames: npt.NDArray[np.intp], most: int, sizes: Int64s, single: Bools
+    ) -> None:
+        """Decompress small frames into one buffer; those that are left to the library stay single.
+
+        ``sizes`` and ``single`` have an element for each batch, and are changed.
+        """
+        room = min(FRAMES_ROOM, FRAMES_RATIO * int(sizes[frames].sum()))
+        records, frame_sizes = compiled.decompress_frames(
+            codec, self._run.data, self._spans[frames, 1:], most, room
+        )
+        readable = frame_sizes >= 0
+        frames, frame_sizes = frames[readable], frame_sizes[readable]
+        ends = np.cumsum(frame_sizes)
+        self._spans[frames, 0] = len(self._shared)
+        self._spans[frames, 1] = ends - frame_sizes
         self._spans[frames, 2] = ends
-        self._buffers.append(records)
+        sizes[frames], single[frames] = frame_sizes, False
+        self._shared.append(records)

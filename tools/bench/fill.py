@@ -12,11 +12,15 @@ import random
 import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
+import cramjam
 import lz4.frame
+import zstandard
 from crc32c import crc32c
 from kafka.admin import KafkaAdminClient, NewTopic
 
@@ -32,7 +36,6 @@ HEADERS = ((b"traceparent", 32), (b"tenant", 8), (b"content-type", 16), (b"reque
 
 TIMEOUT = 60.0
 FIRST_TIMESTAMP = 1_790_000_000_000
-_LZ4 = 3
 _PRODUCE, _VERSION, _ALL_REPLICAS = 0, 3, -1
 _NOT_YET = (3, 6)
 """Errors of a topic just created: the broker does not know yet that it leads it."""
@@ -82,9 +85,9 @@ def values(count: int, seed: int) -> list[bytes]:
 
 
 def encode_batch(
-    payloads: Sequence[bytes], headers: int = 0, *, compressed: bool = True
+    payloads: Sequence[bytes], headers: int = 0, *, codec: str = "lz4"
 ) -> EncodedBatch:
-    """Return the payloads as values without key, in a batch compressed with LZ4, or not.
+    """Return the payloads as values without key, in a batch that a Java client would send.
 
     Each message has so many ``headers``, as tracing and routing add them.
     """
@@ -93,15 +96,13 @@ def encode_batch(
         body = b"\0%b%b\1%b%b" % (_varint(index), _varint(index), _varint(len(payload)), payload)
         body += _varint(headers) + b"".join(_headers(index, headers))
         records += _varint(len(body)) + body
-    # As the Java client does it: independent blocks of 64 KiB, no content size.
-    if compressed:
-        records = lz4.frame.compress(bytes(records), block_linked=False, store_size=False)
+    compressed = COMPRESSORS[codec](bytes(records))
     last = len(payloads) - 1
     checked = (
         struct.pack(
             ">hiqqqhii",
             *(
-                _LZ4 if compressed else 0,
+                list(COMPRESSORS).index(codec),
                 last,
                 FIRST_TIMESTAMP,
                 FIRST_TIMESTAMP + last,
@@ -111,10 +112,39 @@ def encode_batch(
                 len(payloads),
             ),
         )
-        + records
+        + compressed
     )
     head = struct.pack(">qiibI", 0, len(checked) + 9, -1, 2, crc32c(checked))
     return EncodedBatch(head + checked, len(payloads), sum(map(len, payloads)))
+
+
+def _gzip(records: bytes) -> bytes:
+    member = zlib.compressobj(wbits=31)
+    return member.compress(records) + member.flush()
+
+
+def _snappy(records: bytes) -> bytes:
+    pieces = [b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)]
+    for begin in range(0, len(records), 32 << 10):
+        block = bytes(cramjam.snappy.compress_raw(records[begin : begin + (32 << 10)]))
+        pieces += [struct.pack(">i", len(block)), block]
+    return b"".join(pieces)
+
+
+def _zstd(records: bytes) -> bytes:
+    frame = zstandard.ZstdCompressor(write_content_size=False).compressobj()
+    return frame.compress(records) + frame.flush()
+
+
+COMPRESSORS: Mapping[str, Callable[[bytes], bytes]] = {
+    "none": bytes,
+    "gzip": _gzip,
+    "snappy": _snappy,
+    # Independent blocks of 64 KiB, no content size.
+    "lz4": partial(lz4.frame.compress, block_linked=False, store_size=False),
+    "zstd": _zstd,
+}
+"""By Kafka's names, in the order of its numbers, with the settings of its Java client."""
 
 
 def _headers(index: int, count: int) -> Iterator[bytes]:

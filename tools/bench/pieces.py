@@ -18,7 +18,7 @@ from secor.core.model import Chunk, TopicPartition
 from secor.core.ports import Assigned, Fetched, LogFormat, MessageSource, ObjectStore, ReadFailure
 from secor.formats import make_format
 from secor.wire import decode_chunks, walk_batches
-from tools.bench.fill import encode_batch, values
+from tools.bench.fill import COMPRESSORS, encode_batch, values
 
 LOOKED_AT = 32 << 20
 """Bytes of fetched batches that are looked at: some 80 MB when decoded."""
@@ -95,18 +95,18 @@ def measure(
 
 def measure_small_batches(size: int = SMALL_FETCH) -> Iterator[Piece]:
     """Take apart and decode fetches of ``size`` bytes, with few and many messages a batch."""
-    for compressed in (False, True):
+    for codec in COMPRESSORS:
         for count in BATCH_SIZES:
-            data, messages = fetch_of(count, size, compressed=compressed)
+            data, messages = fetch_of(count, size, codec=codec)
             seconds = _least(partial(_take_apart, data), time.thread_time)
-            name = f"take apart and decode, {count} messages a batch{', lz4' * compressed}"
+            name = f"take apart and decode, {count} messages a batch, {codec}"
             yield Piece(name, seconds / messages * 1e6)
 
 
-def fetch_of(count: int, size: int, *, compressed: bool = False) -> tuple[bytes, int]:
-    """Return a fetch of batches of ``count`` messages, by LZ4 or not, and all its messages."""
+def fetch_of(count: int, size: int, *, codec: str = "none") -> tuple[bytes, int]:
+    """Return a fetch of batches of ``count`` messages, by a codec, and all its messages."""
     distinct = [
-        encode_batch(values(count, seed=seed), compressed=compressed).data
+        encode_batch(values(count, seed=seed), codec=codec).data
         for seed in range(max(4, DISTINCT_MESSAGES // count))
     ]
     data, messages = bytearray(), 0

@@ -24,7 +24,7 @@ from tools.bench.archive import TOPIC, group, store
 from tools.bench.cases import CASES, Case, settings_of, write_config
 from tools.bench.change_costs import ChangeCost, Cost, costs_in
 from tools.bench.changes import MOST, SIZES, sizes_up_to
-from tools.bench.fill import HEADERS, Filled, batches, encode_batch, values
+from tools.bench.fill import COMPRESSORS, HEADERS, Filled, batches, encode_batch, values
 from tools.bench.floor import Floor, floor_of
 from tools.bench.pieces import BATCH_SIZES, Piece, fetch_of, measure_small_batches
 from tools.bench.report import as_json, floor_line, line_of, piece_line, result_of, scan_lines
@@ -210,8 +210,8 @@ def test_large_sizes_of_changes_are_measured_when_they_are_asked_for() -> None:
 
 
 def test_small_batches_are_measured_over_messages_that_are_all_there() -> None:
-    for count, compressed in product(BATCH_SIZES, (False, True)):
-        data, messages = fetch_of(count, 50_000, compressed=compressed)
+    for count, codec in product(BATCH_SIZES, COMPRESSORS):
+        data, messages = fetch_of(count, 50_000, codec=codec)
         run = walk_batches(data)
         assert run is not None
         chunks = list(decode_chunks(BENCH, run, 0))
@@ -220,8 +220,11 @@ def test_small_batches_are_measured_over_messages_that_are_all_there() -> None:
         assert len(data) >= 50_000
     pieces = list(measure_small_batches(5_000))
     named = [piece.name.removeprefix("take apart and decode, ") for piece in pieces]
-    plain = ["1 messages a batch", "10 messages a batch", "500 messages a batch"]
-    assert named == [*plain, *(f"{name}, lz4" for name in plain)]
+    assert named == [
+        f"{count} messages a batch, {codec}"
+        for codec in ("none", "gzip", "snappy", "lz4", "zstd")
+        for count in (1, 10, 500)
+    ]
     assert all(piece.cpu_us > 0 for piece in pieces)
 
 

@@ -1,4 +1,4 @@
-"""Small LZ4 frames are decompressed here as the library does it, or left to it."""
+"""Small compressed batches are decompressed together as the library does it, or left to it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import random
 import struct
 from collections.abc import Sequence
 
+import cramjam
 import lz4.frame
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secor.core.errors import CorruptBatch
 from secor.core.model import Chunk
 from secor.wire import compiled, decode_chunks, passes
-from secor.wire.codecs import LZ4, InvalidPayload, decompress
+from secor.wire.codecs import GZIP, LZ4, SNAPPY, ZSTD, InvalidPayload, compress, decompress
 from tests.unit.wire.conftest import DECODERS, use_decoder
 from tests.unit.wire.lz4_frames import (
     BLOCK_CHECKSUM,
@@ -45,24 +47,27 @@ from tests.unit.wire.wire_batches import (
 
 FIXED = settings(deadline=None, max_examples=200, derandomize=True, database=None)
 MOST = 1 << 24
+OF_LIBRARIES = (GZIP, ZSTD)
 TEXT = b"a message of a low rate " * 40
 LINKED, ALONE = VERSION, VERSION | INDEPENDENT
 
 
-def by_library(frame: bytes, most: int = MOST) -> bytes | None:
+def by_library(frame: bytes, most: int = MOST, codec: int = LZ4) -> bytes | None:
     """What the library makes of it; None where it refuses."""
     try:
-        return bytes(decompress(LZ4, memoryview(frame), most))
+        return bytes(decompress(codec, memoryview(frame), most))
     except InvalidPayload:
         return None
 
 
-def compiled_answer(frame: bytes, most: int = MOST) -> bytes | None:
+def compiled_answer(frame: bytes, most: int = MOST, codec: int = LZ4) -> bytes | None:
     """What the extension makes of it, between other bytes; None where it leaves it alone."""
     span = np.array([[3, 3 + len(frame)]], np.int64)
     data = b"abc" + frame + b"xyz"
-    (size,) = compiled.lz4_sizes(data, span, most).tolist()
-    return None if size < 0 else compiled.lz4_decompress(data, span, size)
+    records, sizes = compiled.decompress_frames(codec, data, span, most, MOST)
+    (size,) = sizes.tolist()
+    assert len(records) == max(size, 0)
+    return None if size < 0 else bytes(records)
 
 
 def test_what_is_taken_is_what_the_library_makes_of_it() -> None:
@@ -179,28 +184,132 @@ def test_what_is_rare_or_wrong_is_left_to_the_library(frame: bytes) -> None:
     assert compiled_answer(frame) is None
 
 
-def test_sizes_are_told_of_each_frame_alone() -> None:
+def test_each_frame_has_a_size_of_its_own() -> None:
     frames = [TAKEN["java"], LEFT["no end"], TAKEN["stored"], b""]
     ends = np.cumsum([len(frame) for frame in frames])
     spans = np.column_stack([ends - [len(frame) for frame in frames], ends])
-    told = compiled.lz4_sizes(b"".join(frames), spans, MOST).tolist()
-    assert told == ([len(TEXT), -1, 1, -1] if compiled.extension else [-1] * 4)
+    records, sizes = compiled.decompress_frames(LZ4, b"".join(frames), spans, MOST, MOST)
+    expected = TEXT + b"k", [len(TEXT), -1, 1, -1]
+    assert (bytes(records), sizes.tolist()) == (expected if compiled.extension else (b"", [-1] * 4))
 
 
-@pytest.mark.parametrize("size", [0, len(TEXT) - 1, len(TEXT) + 1])
-def test_another_size_than_was_told_is_refused(size: int) -> None:
-    frame = TAKEN["java"]
-    with pytest.raises(ValueError, match="size"):
-        compiled.lz4_decompress(frame, np.array([[0, len(frame)]]), size)
+@pytest.mark.parametrize("codec", [SNAPPY, LZ4, *OF_LIBRARIES])
+def test_frames_beyond_the_room_are_left_to_the_library(codec: int) -> None:
+    frame = compress(codec, TEXT)
+    spans = np.array([[0, len(frame)]] * 3)
+    records, sizes = compiled.decompress_frames(codec, frame, spans, MOST, 2 * len(TEXT) + 9)
+    expected = [len(TEXT), len(TEXT), -1] if compiled.extension else [-1] * 3
+    assert sizes.tolist() == expected
+    assert bytes(records) == TEXT * sum(size > 0 for size in expected)
 
 
 @pytest.mark.parametrize("span", [(-1, 2), (3, 2), (0, 5), (2**62, 2**62)])
 def test_spans_outside_of_the_buffer_are_refused(span: tuple[int, int]) -> None:
     if compiled.extension is not None:
         with pytest.raises(ValueError, match="outside of the buffer"):
-            compiled.lz4_sizes(b"four", np.array([span]), MOST)
+            compiled.decompress_frames(LZ4, b"four", np.array([span]), MOST, MOST)
         with pytest.raises(ValueError, match="outside of the buffer"):
-            compiled.extension.lz4_decompress(b"four", memoryview(bytes(9)), 1)
+            compiled.extension.decompress_frames(LZ4, b"four", memoryview(bytes(9)), 1, 1)
+
+
+@pytest.mark.parametrize(("codec", "most", "room"), [(LZ4, -1, 1), (LZ4, 1, -1), (LZ4, 1, 2**31)])
+def test_limits_that_are_none_are_refused(codec: int, most: int, room: int) -> None:
+    if compiled.extension is not None:
+        with pytest.raises(ValueError, match="a limit is wrong"):
+            compiled.extension.decompress_frames(codec, b"", memoryview(b""), most, room)
+
+
+@pytest.mark.parametrize("codec", [-1, 0, 5, 2**31 - 1])
+def test_other_codecs_are_refused(codec: int) -> None:
+    if compiled.extension is not None:
+        with pytest.raises(ValueError, match="not decompressed here"):
+            compiled.extension.decompress_frames(codec, b"", memoryview(b""), 1, 1)
+
+
+def made_by(codec: int, content: bytes, chance: random.Random) -> bytes:
+    """A frame as one of several producers makes it."""
+    if codec == SNAPPY:
+        return chance.choice(
+            (compress(codec, content), bytes(cramjam.snappy.compress_raw(content)))
+        )
+    if codec == GZIP:
+        return gzip.compress(content, chance.randrange(10), mtime=0)
+    level, sized = chance.choice((-5, 1, 3)), chance.random() < 0.5
+    compressor = zstandard.ZstdCompressor(
+        level, write_checksum=chance.random() < 0.5, write_content_size=sized
+    )
+    if sized:
+        return compressor.compress(content)
+    streaming = compressor.compressobj()  # as Java's clients do
+    return streaming.compress(content) + streaming.flush()
+
+
+@pytest.mark.parametrize("codec", [SNAPPY, *OF_LIBRARIES])
+def test_other_codecs_give_what_the_library_gives(codec: int) -> None:
+    chance = random.Random(codec)
+    taken = refused = 0
+    for number in range(4_000):
+        letters = chance.choice((b"ab", bytes(range(256))))
+        content = bytes(chance.choices(letters, k=chance.choice((0, 1, 20, 300, 3000))))
+        frame = made_by(codec, content, chance)
+        if number % 2:
+            frame = damaged_frame(frame, chance)
+        if number % 50 == 0:
+            frame += chance.choice((frame, b"\0", b"rest"))
+        most = chance.choice((MOST, MOST, MOST, 0, 100, len(content), len(content) - 1))
+        answer, expected = (
+            compiled_answer(frame, max(most, 0), codec),
+            by_library(frame, max(most, 0), codec),
+        )
+        assert answer in (None, expected), number
+        taken += answer is not None
+        refused += expected is None
+        whole = number % 2 == 0 and number % 50 and content and most >= len(content)
+        assert not whole or answer == content or codec not in known(), number
+    assert refused > 500
+    assert taken > 1000 or codec not in known()
+
+
+def known() -> tuple[int, ...]:
+    """The codecs that this machine's extension knows."""
+    return compiled.extension.SMALL_CODECS if compiled.extension else ()
+
+
+def test_the_machine_s_libraries_are_found() -> None:
+    """Debian, Fedora, Alpine and the container images have both; so do machines of tests."""
+    assert known() in ((), (GZIP, SNAPPY, LZ4, ZSTD))
+
+
+@pytest.mark.parametrize(
+    "block",
+    {
+        "no length": b"",
+        "a length that goes on": b"\x80" * 5,
+        "a length of 33 bits": b"\xff\xff\xff\xff\x10k",
+        "a length that is too large": b"\x02\x00k",
+        "a length that is too small": b"\x01\x04kk",
+        "literals that lead out": b"\x05\x10k",
+        "a long length that leads out": b"\x05\xf4\x01",
+        "distance 0": b"\x05\x00k\x01\x00",
+        "a distance before the begin": b"\x05\x00k\x01\x02",
+        "a distance that leads out": b"\x05\x00k\x01",
+        "nothing but a length": b"\x00",
+    }.values(),
+)
+def test_wrong_snappy_is_left_to_the_library(block: bytes) -> None:
+    framed = b"\x82SNAPPY\0" + bytes(8) + struct.pack(">i", len(block)) + block
+    for frame in (block, framed, framed[:-1], framed + b"\0", framed[:18]):
+        assert compiled_answer(frame, codec=SNAPPY) is None
+
+
+def test_a_window_of_zstandard_that_the_library_refuses_is_left_to_it() -> None:
+    plain = zstandard.ZstdCompressor(write_content_size=False).compressobj()
+    frame = bytearray(plain.compress(TEXT) + plain.flush())
+    for exponent, mantissa in ((17, 0), (17, 1), (18, 0), (21, 7)):
+        frame[5] = exponent << 3 | mantissa
+        answer = compiled_answer(bytes(frame), codec=ZSTD)
+        assert answer == (TEXT if frame[5] == 17 << 3 and ZSTD in known() else None)
+        assert by_library(bytes(frame), codec=ZSTD) in (answer, None)
 
 
 def batch(number: int, payload: bytes, codec: int) -> bytes:
@@ -217,14 +326,16 @@ def records(chance: random.Random) -> bytes:
 
 
 def mixed(seed: int) -> list[bytes]:
-    """Batches that follow each other: small and large, by all codecs, most of them LZ4."""
+    """Batches that follow each other: small and large, by all codecs."""
     chance = random.Random(seed)
     made = []
-    for number in range(60):
-        content, codec = records(chance), chance.choice((0, 1, 3, 3, 3))
+    for number in range(120):
+        content, codec = records(chance), chance.choice((0, *[GZIP, SNAPPY, LZ4, ZSTD] * 4))
         if codec == LZ4:
             content = library_frame(chance, content)
-        made.append(batch(number, content if codec != 1 else gzip.compress(content), codec))
+        elif codec:
+            content = made_by(codec, content, chance)
+        made.append(batch(number, content, codec))
     return made
 
 
@@ -259,7 +370,7 @@ def both_say(batches: Sequence[bytes], **options: int) -> tuple[list[Chunk], str
 def test_passes_are_the_same_with_and_without_the_extension(pass_bytes: int) -> None:
     for seed in range(4):
         chunks, error = both_say(mixed(seed), pass_bytes=pass_bytes)
-        assert sum(chunk.records.num_rows for chunk in chunks) == 60
+        assert sum(chunk.records.num_rows for chunk in chunks) == 120
         assert not error
 
 
