@@ -67,7 +67,7 @@ class JournalState:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenEntry:
     """An entry that was put: its number of changed items and its compressed bytes."""
 
     changes: int
@@ -150,7 +150,9 @@ class ClusterJournal:
 
     # ------------------------------------------------------------------ writing
 
-    def append(self, look: Callable[[], Iterable[Item]], clock: Callable[[], float]) -> Written:
+    def append(
+        self, look: Callable[[], Iterable[Item]], clock: Callable[[], float]
+    ) -> WrittenEntry:
         """Put what has changed since the newest entry; puts nothing where nothing has.
 
         ``look`` asks the cluster and gives every item; a full entry takes a second look.  Other
@@ -159,10 +161,10 @@ class ClusterJournal:
         last = self._refresh(clock())
         minute = _minute_after(clock(), last)
         if minute is None:
-            return Written(0, 0)
+            return WrittenEntry(0, 0)
         full = self._needs_full or last is None or last[:_HOUR] != minute[:_HOUR]
         if full and last is not None and not self._needs_full and not self._has_changed(look()):
-            return Written(0, 0)
+            return WrittenEntry(0, 0)
         with _PartsWriter(full=full) as writer:
             digests = {}
             for name, content in look():
@@ -173,11 +175,11 @@ class ClusterJournal:
             for name in () if full else sorted(self._digests.keys() - digests.keys()):
                 writer.add(name, b"null")
             if not full and not writer.changes:
-                return Written(0, 0)
+                return WrittenEntry(0, 0)
             # The time after the look: nothing in the entry is later.
             now = clock()
             minute = _minute_after(now, last)
-            return Written(0, 0) if minute is None else self._put(writer, minute, now, digests)
+            return WrittenEntry(0, 0) if minute is None else self._put(writer, minute, now, digests)
 
     def _has_changed(self, items: Iterable[Item]) -> bool:
         names = set()
@@ -189,17 +191,17 @@ class ClusterJournal:
 
     def _put(
         self, writer: _PartsWriter, minute: str, now: float, digests: dict[str, bytes]
-    ) -> Written:
+    ) -> WrittenEntry:
         known, self._known = self._known, None  # a failure has the journal read again
         assert known is not None
         size = 0
         for part, body in enumerate(writer.parts(now)):
             if not put_bytes(self._store, self._key(minute, part), body):
-                return Written(0, size)  # another process was faster
+                return WrittenEntry(0, size)  # another process was faster
             known.add((minute, part))
             size += len(body)
         self._known, self._digests, self._needs_full = known, digests, False
-        return Written(writer.changes, size)
+        return WrittenEntry(writer.changes, size)
 
     def _refresh(self, now: float) -> str | None:
         """Return the newest minute; read the journal where others have written to it."""

@@ -32,7 +32,7 @@ from secor.batch.unwritable import (
 from secor.batch.workspace import Workspace
 from secor.core.errors import MessagesUnwritable, RecordRefused
 from secor.core.model import Chunk, Part, next_offset
-from secor.core.ports import Clock, Parser
+from secor.core.ports import Clock, MessageParser
 
 
 class QuarantiningParser:
@@ -41,7 +41,9 @@ class QuarantiningParser:
     Its identity is that of the parser: these messages follow from the settings, too.
     """
 
-    def __init__(self, parser: Parser, reasons: Mapping[int, str], quarantine: Quarantine) -> None:
+    def __init__(
+        self, parser: MessageParser, reasons: Mapping[int, str], quarantine: Quarantine
+    ) -> None:
         self._parser = parser
         self._quarantine = quarantine
         self.reasons = reasons
@@ -52,7 +54,7 @@ class QuarantiningParser:
         return self._parser.identity
 
     def split(self, chunk: Chunk) -> Sequence[Part]:
-        """Split a chunk; see ``Parser``."""
+        """Split a chunk; see ``MessageParser``."""
         offsets = chunk.records.column("offset").to_numpy()
         rows = np.flatnonzero(np.isin(offsets, [*self.reasons])).tolist()
         parts: list[Part] = []

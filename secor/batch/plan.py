@@ -11,7 +11,7 @@ from secor.batch.parse_trail import ParseTrail
 from secor.batch.policy import Policy
 from secor.core.model import DATA, OffsetRange, Part, TopicPartition
 from secor.core.naming import ConnectName, ObjectName
-from secor.core.ports import FileWriter, LogFormat, Parser
+from secor.core.ports import FileWriter, LogFormat, MessageParser
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class TopicPlan:
     group: str
     root: str
     generation: int
-    parser: Parser
+    parser: MessageParser
     log_format: LogFormat
     policy: Policy
     upload_on_shutdown: bool = True

@@ -13,7 +13,7 @@ import click
 
 from secor.archive.backfill.model import BackfillPlan, encode
 from secor.archive.backfill.paths import BackfillPaths
-from secor.archive.backfill.plan_request import Wanted
+from secor.archive.backfill.plan_request import RequestedMessages
 from secor.archive.backfill.planning import BackfillPlanner
 from secor.cli.open_archive import archive_of, human_size
 from secor.cli.topic_type import TOPIC, backfilled, metrics_file_option, milliseconds
@@ -118,7 +118,7 @@ def plan_command(
 
 def _wanted(
     from_time: str | None, to_time: str | None, offsets: tuple[str, ...], keys: tuple[str, ...]
-) -> Wanted:
+) -> RequestedMessages:
     times = from_time is not None or to_time is not None
     if times + bool(offsets) + bool(keys) != 1:
         raise click.UsageError("give --from-time and --to-time, or --offsets, or --objects")
@@ -127,7 +127,7 @@ def _wanted(
         end = 1 << 62 if to_time is None else milliseconds(to_time)
         if end <= start:
             raise click.UsageError("--to-time is not after --from-time")
-        return Wanted(times=(start, end))
+        return RequestedMessages(times=(start, end))
     ranges: dict[int, list[OffsetRange]] = {}
     for text in offsets:
         match = _OFFSETS.fullmatch(text)
@@ -136,7 +136,7 @@ def _wanted(
                 f"--offsets {text}: write PARTITION:START-END, such as 0:500-900"
             )
         ranges.setdefault(int(match[1]), []).append(OffsetRange(int(match[2]), int(match[3])))
-    return Wanted(offsets=ranges, keys=keys)
+    return RequestedMessages(offsets=ranges, keys=keys)
 
 
 def check_kinds(source: Config, target: Config, backup: Path, partition: Path) -> None:

@@ -30,7 +30,7 @@ BEYOND_ALL = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PrintOptions:
     """A selection of messages to print, and the way to print them."""
 
     offsets: OffsetRange
@@ -105,7 +105,9 @@ def command(
     if end is not None and end < start:
         raise ConfigurationError(f"--to {end} is below --from {start}")
     separator = delimiter.encode().decode("unicode_escape").encode("latin-1")
-    shown = Shown(OffsetRange(start, BEYOND_ALL if end is None else end), limit, raw, separator)
+    shown = PrintOptions(
+        OffsetRange(start, BEYOND_ALL if end is None else end), limit, raw, separator
+    )
     with ExitStack() as opened:
         if what[0].endswith(".toml"):
             batches = _stored(opened, what, partitions, shown)
@@ -115,7 +117,7 @@ def command(
 
 
 def _stored(
-    opened: ExitStack, what: tuple[str, ...], partitions: tuple[int, ...], shown: Shown
+    opened: ExitStack, what: tuple[str, ...], partitions: tuple[int, ...], shown: PrintOptions
 ) -> Batches:
     from secor.wiring.clients import open_store
 
@@ -201,7 +203,7 @@ def _opened(name: str) -> BinaryIO:
         raise ConfigurationError(f"{name}: cannot be read ({error.strerror})") from error
 
 
-def _print(batches: Batches, shown: Shown) -> None:
+def _print(batches: Batches, shown: PrintOptions) -> None:
     left = shown.limit
     for about, batch in batches:
         batch = _within(batch, shown.offsets)

@@ -21,7 +21,7 @@ from secor.config.show import Setting, settings, topic_settings
 from secor.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from secor.config.reference import Described
+    from secor.config.reference import SettingDescription
     from secor.config.translation.draft import Draft
 
 
@@ -131,7 +131,7 @@ def explain(key: str, as_json: bool) -> None:
         click.echo(line)
 
 
-def _described(setting: Described) -> dict[str, object]:
+def _described(setting: SettingDescription) -> dict[str, object]:
     return {
         "key": setting.key,
         "description": setting.description,
@@ -153,7 +153,7 @@ _WRITTEN = {
 """How values of a unit are written."""
 
 
-def _explanation(chosen: Sequence[Described]) -> Iterator[str]:
+def _explanation(chosen: Sequence[SettingDescription]) -> Iterator[str]:
     """Yield everything about one key, or a sentence for each of several."""
     if len({setting.key for setting in chosen}) > 1:
         width = max(len(setting.key) for setting in chosen)

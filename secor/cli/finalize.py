@@ -22,7 +22,7 @@ from secor.config.load import load
 from secor.config.model import Config
 from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
-from secor.core.ports import ObjectStore, OffsetLedger, Parser
+from secor.core.ports import MessageParser, ObjectStore, OffsetLedger
 from secor.core.text import how_many, iso_time
 from secor.service.monitoring.last_run import LastRun
 
@@ -138,7 +138,7 @@ def _finalized(
 
 
 def _progress(
-    topic: str, parser: Parser, periods: Periods, ledger: OffsetLedger, reader: KafkaReader
+    topic: str, parser: MessageParser, periods: Periods, ledger: OffsetLedger, reader: KafkaReader
 ) -> list[StoredTime]:
     """Return how far each partition of a topic has come."""
     topic_id, now = reader.topic_id(topic), SystemClock().now

@@ -14,8 +14,8 @@ from typing import Protocol
 import click
 
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.quarantine.listing import Quarantined, counted, messages, quarantined
-from secor.archive.quarantine.replay import ALL_STILL_BAD, Replay, Replayed
+from secor.archive.quarantine.listing import QuarantinedObject, counted, messages, quarantined
+from secor.archive.quarantine.replay import ALL_STILL_BAD, Replay, ReplayResult
 from secor.batch.workspace import Workspace
 from secor.cli.cat import line
 from secor.cli.exit_codes import Exit
@@ -34,7 +34,7 @@ from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
 from secor.core.ports import ObjectStore, OffsetLedger
 
-_ReplayObject = Callable[[ArchivedObject], Replayed]
+_ReplayObject = Callable[[ArchivedObject], ReplayResult]
 
 config_argument = click.argument("config", type=click.Path(path_type=Path))
 topic_argument = click.argument("topic", type=TOPIC, required=False)
@@ -51,7 +51,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def ls(config: Path, topic: str | None, as_json: bool) -> None:
     """List the objects in quarantine, and count their messages by reason."""
-    settings, rows = load(config, os.environ), list[Quarantined]()
+    settings, rows = load(config, os.environ), list[QuarantinedObject]()
     with _store(settings) as store:
         for name in _topics(settings, store, topic):
             archive = archive_of(settings, name, store)
@@ -109,7 +109,7 @@ def replay(
     """
     from secor.wiring.clients import open_ledger_for_operator
 
-    settings, done = load(config, os.environ), list[Replayed]()
+    settings, done = load(config, os.environ), list[ReplayResult]()
     if settings.group.kind == "backup":
         raise ConfigurationError(f'{config}: group.kind is "backup", which parses nothing')
     if settings.group.kind == "table" and take_over:

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 import click
 
-from secor.archive.quarantine.listing import Quarantined
-from secor.archive.quarantine.replay import Replayed
+from secor.archive.quarantine.listing import QuarantinedObject
+from secor.archive.quarantine.replay import ReplayResult
 from secor.cli.open_archive import human_size, table
 from secor.core.text import how_many
 
@@ -22,7 +22,7 @@ _VALUE = re.compile(r"'(?:[^'\\]|\\.)*'|(?<![\w.])-?\d[\w.:+-]*")
 """What a reason quotes of its message, and numbers."""
 
 
-def object_as_json(row: Quarantined) -> dict[str, object]:
+def object_as_json(row: QuarantinedObject) -> dict[str, object]:
     """Return an object in quarantine for a script."""
     archived, info = row.archived, row.archived.info
     return {
@@ -37,7 +37,7 @@ def object_as_json(row: Quarantined) -> dict[str, object]:
     }
 
 
-def show_objects(rows: Sequence[Quarantined]) -> None:
+def show_objects(rows: Sequence[QuarantinedObject]) -> None:
     """Print a line for each object, then its messages by reason."""
     if not rows:
         click.echo("nothing is in quarantine")
@@ -93,7 +93,7 @@ def print_growth(
         click.echo(f"{topic}: does not fit: {values}", err=True)
 
 
-def print_replayed(replayed: Replayed, *, dry_run: bool) -> None:
+def print_replayed(replayed: ReplayResult, *, dry_run: bool) -> None:
     """Say what became of the messages of one object."""
     if replayed.gone:
         click.echo(f"{replayed.archived.key}: is gone: another replay was faster")
@@ -127,7 +127,9 @@ def schema_remedy(reasons: Counter[str], *, into_tables: bool = False) -> str | 
     )
 
 
-def summarize(done: Sequence[Replayed], *, into_tables: bool, dry_run: bool, as_json: bool) -> None:
+def summarize(
+    done: Sequence[ReplayResult], *, into_tables: bool, dry_run: bool, as_json: bool
+) -> None:
     """Print what became of all messages, and what to do about those that are still bad."""
     totals = {
         "objects": len(done),

@@ -17,7 +17,7 @@ import click
 from secor.cli.exit_codes import Exit
 from secor.cli.main import cli
 from secor.config.examples import EXAMPLES, comment
-from secor.config.reference import KINDS, Described, sections, settings
+from secor.config.reference import KINDS, SettingDescription, sections, settings
 
 HEAD = """\
 # Commands
@@ -143,7 +143,7 @@ def settings_markdown() -> str:
     return "".join(parts)
 
 
-def _setting(setting: Described) -> str:
+def _setting(setting: SettingDescription) -> str:
     name = setting.key.rpartition(".")[2]
     groups = "all" if set(setting.kinds) == set(KINDS) else ", ".join(setting.kinds)
     defaults = [f"{kind}: {_code(text)}" for kind, text in setting.default.items()]

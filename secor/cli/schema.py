@@ -19,7 +19,7 @@ from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, RestartPartition
 from secor.core.model import QUARANTINE, Chunk, TopicPartition
-from secor.core.ports import Parser
+from secor.core.ports import MessageParser
 from secor.core.text import how_many, withheld_text
 from secor.parsing.parts import ROW
 
@@ -232,7 +232,7 @@ class Sample:
     ``withheld`` counts offsets behind open transactions, which nothing looks at.
     """
 
-    def __init__(self, reader: KafkaReader, parser: Parser, topic: str, limit: int) -> None:
+    def __init__(self, reader: KafkaReader, parser: MessageParser, topic: str, limit: int) -> None:
         self._reader = reader
         self._parser = parser
         self._partitions = of_topic(reader.partitions(topic), topic)

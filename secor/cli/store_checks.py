@@ -35,7 +35,7 @@ PATIENCE = 10.0
 
 
 @runtime_checkable
-class Timed(Protocol):
+class TimedStore(Protocol):
     """A store that knows what time it is at its server."""
 
     def server_time(self) -> float | None:
@@ -94,7 +94,7 @@ def scratch_roots(config: Config) -> list[str]:
 
 def clock(store: ObjectStore, now: Callable[[], float]) -> str:
     """Compare this machine's clock with the store's."""
-    server_time = store.server_time() if isinstance(store, Timed) else None
+    server_time = store.server_time() if isinstance(store, TimedStore) else None
     if server_time is None:
         return "nothing to compare this machine's clock with"
     off = now() - server_time

@@ -17,7 +17,7 @@ from secor.cli.tables_show import NO_TABLES
 from secor.core.errors import TableStopped
 from secor.core.text import how_many
 from secor.tables.commit.expiry import (
-    Expired,
+    ExpiredObject,
     ExpiryTable,
     expired_changes,
     expired_commits,
@@ -91,7 +91,7 @@ def expire(config: Path, dry_run: bool, older_than: float, as_json: bool) -> Non
 
 def _expired(
     group: TableGroup, staged: Sequence[Staged], names: Iterable[str], before: float
-) -> Iterator[Expired]:
+) -> Iterator[ExpiredObject]:
     tables = []
     for name in names:
         try:

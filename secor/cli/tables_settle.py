@@ -9,7 +9,7 @@ import click
 
 from secor.cli.table_spark import merging
 from secor.cli.table_type import TABLE, load_tables
-from secor.tables.repair.settle import Settled
+from secor.tables.repair.settle import Settlement
 
 config_argument = click.argument("config", type=click.Path(path_type=Path))
 table_argument = click.argument("name", metavar="TABLE", type=TABLE)
@@ -107,7 +107,7 @@ def set_aside(
         click.echo("nothing was changed: this was a dry run")
 
 
-def _print_settled(name: str, settled: Settled, *, dry_run: bool) -> None:
+def _print_settled(name: str, settled: Settlement, *, dry_run: bool) -> None:
     if not settled.changes:
         click.echo(f"{name}: nothing is to be settled")
         return

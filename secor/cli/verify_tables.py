@@ -33,7 +33,7 @@ from secor.tables.verify.verification import (
     COLUMNS,
     NothingCompared,
     Offsets,
-    Routed,
+    RoutedMessages,
     TableFinding,
     beyond,
     compare,
@@ -75,7 +75,7 @@ class TablesToVerify:
 
 
 @dataclass
-class Verified:
+class VerificationResult:
     """The result of a comparison.
 
     ``stopped`` says of tables why they are not compared; ``quarantined`` counts messages;
@@ -180,7 +180,7 @@ def verify_tables(
         tables = _read_tables(group, loaded, engine)
         stopped |= tables.unreadable
         tables.silent |= stopped.keys()
-        verified = Verified(len(partitions), stopped=stopped, remarks=tables.remarks)
+        verified = VerificationResult(len(partitions), stopped=stopped, remarks=tables.remarks)
         waiting = _waiting(loaded, staged)
         bounds = {key: _bound(group, key, waiting) for key in partitions}
         verified.findings += _of_tables(tables.stored, loaded, bounds)
@@ -265,7 +265,7 @@ def _load(
 
 
 def _compare_partition(
-    verified: Verified,
+    verified: VerificationResult,
     group: TableGroup,
     reader: KafkaReader,
     tables: TablesToVerify,
@@ -373,7 +373,7 @@ def _bound(group: TableGroup, key: TopicPartition, waiting: set[str]) -> int:
     return min([committed, *starts])
 
 
-def _route(config: Config, reader: KafkaReader, key: TopicPartition, bound: int) -> Routed:
+def _route(config: Config, reader: KafkaReader, key: TopicPartition, bound: int) -> RoutedMessages:
     """Read the log up to ``bound``, and see where the configuration sends its messages."""
     from secor.wiring.tables import routing_parser
 
@@ -384,7 +384,7 @@ def _route(config: Config, reader: KafkaReader, key: TopicPartition, bound: int)
     for chunk in reader.read(key, start, bound) if start < bound else ():
         log.append(chunk.records.column("offset").to_numpy())
         bad += [part.records.column("offset").to_numpy() for part in parser.split(chunk)]
-    return Routed(np.concatenate(log), routed.take(), np.concatenate(bad))
+    return RoutedMessages(np.concatenate(log), routed.take(), np.concatenate(bad))
 
 
 def _quarantined(config: Config, group: TableGroup, key: TopicPartition) -> Offsets:

@@ -14,7 +14,7 @@ from typing import Any
 
 from secor.config.load import validate_as
 from secor.config.model import Config
-from secor.config.reference import Described, inline, plain, sections, settings
+from secor.config.reference import SettingDescription, inline, plain, sections, settings
 from secor.config.restore import RestoreConfig
 from secor.config.values import Section
 
@@ -355,7 +355,9 @@ def full_example(name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _full_key(setting: Described, tree: Mapping[str, Any], configuration: Section) -> list[str]:
+def _full_key(
+    setting: SettingDescription, tree: Mapping[str, Any], configuration: Section
+) -> list[str]:
     *steps, name = setting.key.split(".")
     given: Any = tree
     value: Any = configuration

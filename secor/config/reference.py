@@ -112,7 +112,7 @@ _PLAIN: Mapping[Any, str] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class SettingDescription:
     """One setting; ``defaults`` are as ``config show --json`` has them, by kind of group.
 
     The key of a table in an array has no number: ``tables.mode``.
@@ -181,9 +181,9 @@ def _with_unit(value: float, unit: str) -> str:
 
 
 @cache
-def settings() -> tuple[Described, ...]:
+def settings() -> tuple[SettingDescription, ...]:
     """Return every setting; those of one section are neighbours."""
-    sections: dict[str, list[Described]] = {}
+    sections: dict[str, list[SettingDescription]] = {}
     for described in (*_of_root(Config, KINDS[:3]), *_of_root(RestoreConfig, KINDS[3:])):
         neighbours = sections.setdefault(described.section, [])
         for index, other in enumerate(neighbours):
@@ -208,7 +208,7 @@ def sections() -> Mapping[str, str]:
     return texts
 
 
-def _of_root(root: type[Section], kinds: Sequence[str]) -> Iterator[Described]:
+def _of_root(root: type[Section], kinds: Sequence[str]) -> Iterator[SettingDescription]:
     configurations = {kind: _minimal(root, kind) for kind in kinds}
     for steps, field, in_array in _fields(root):
         inner = field.annotation
@@ -224,7 +224,7 @@ def _of_root(root: type[Section], kinds: Sequence[str]) -> Iterator[Described]:
             if not any(steps[: len(prefix)] == prefix for prefix in LACKING[kind])
         }
         variable = None if in_array else variable_name(steps)
-        yield Described(
+        yield SettingDescription(
             key=key,
             type=_type(field.annotation, field.metadata),
             unit=unit,
@@ -365,7 +365,7 @@ def _bounds(metadata: Sequence[Any]) -> str:
     return f" (at least {least})" if least is not None else ""
 
 
-def explain(key: str) -> list[Described]:
+def explain(key: str) -> list[SettingDescription]:
     """Return the settings of this key, or of this section.
 
     ``tables.0.mode`` and ``SECOR_POLICY__MAX_AGE`` are keys, too.  A key may have two meanings:

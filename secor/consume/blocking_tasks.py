@@ -9,13 +9,13 @@ from secor.batch.sealed import SealedBatch
 from secor.commit.uploader import Outcome, Uploader
 from secor.consume.partition import Partition
 from secor.consume.partition_states import Reading, Uploading
-from secor.consume.positioning import Positioning, StartPosition
+from secor.consume.positioning import PositionFinder, StartPosition
 from secor.core.errors import MessagesUnwritable, SecorError
 from secor.core.ports import Clock, Executor
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class PositionResult:
     """The position at which a topic partition begins, or the error of the search."""
 
     partition: Partition
@@ -23,7 +23,7 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
-class Uploaded:
+class UploadResult:
     """The result of uploading a batch."""
 
     partition: Partition
@@ -35,7 +35,7 @@ class BlockingTasks:
     """Gives tasks to an executor.  By the state tables a partition has at most one."""
 
     def __init__(
-        self, executor: Executor, positioning: Positioning, uploader: Uploader, clock: Clock
+        self, executor: Executor, positioning: PositionFinder, uploader: Uploader, clock: Clock
     ) -> None:
         self._executor = executor
         self._positioning = positioning
@@ -43,7 +43,7 @@ class BlockingTasks:
         self._clock = clock
 
     def finished(self) -> Sequence[object]:
-        """Return ``Located`` and ``Uploaded`` since the last call."""
+        """Return ``PositionResult`` and ``UploadResult`` since the last call."""
         return self._executor.finished()
 
     def suspect(self, partition: Partition, error: MessagesUnwritable) -> bool:
@@ -54,11 +54,11 @@ class BlockingTasks:
         """Have its position found, for as long as somebody wants to know it."""
         key, since, states = partition.topic_partition, self._clock.monotonic(), partition.states
 
-        def find() -> Located:
+        def find() -> PositionResult:
             position = self._positioning.find(
                 key, since, lambda: states.reading is Reading.LOCATING
             )
-            return Located(partition, position)
+            return PositionResult(partition, position)
 
         self._executor.submit(find)
 
@@ -66,8 +66,8 @@ class BlockingTasks:
         """Have its first sealed batch uploaded, for as long as somebody wants it."""
         batch, states = partition.sealed[0], partition.states
 
-        def upload() -> Uploaded:
+        def upload() -> UploadResult:
             outcome = self._uploader.upload(batch, lambda: states.uploading is Uploading.UPLOADING)
-            return Uploaded(partition, batch, outcome)
+            return UploadResult(partition, batch, outcome)
 
         self._executor.submit(upload)

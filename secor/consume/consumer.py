@@ -9,12 +9,12 @@ from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.commit.uploader import AbandonedBatch, CommittedBatch, Outcome, Retryable, Uploader
 from secor.consume.backpressure import BufferLimits, apply_limits, is_exempt
-from secor.consume.blocking_tasks import BlockingTasks, Located, Uploaded
+from secor.consume.blocking_tasks import BlockingTasks, PositionResult, UploadResult
 from secor.consume.lifecycle import ActivePartitions, Lifecycle
-from secor.consume.partition import Arrived, Partition
+from secor.consume.partition import ArrivedChunks, Partition
 from secor.consume.partition_states import Event, Reading, Waits
 from secor.consume.partition_status import Status, Statuses, is_at_rest, load_of, waits_for_time
-from secor.consume.positioning import Positioning, StartPosition
+from secor.consume.positioning import PositionFinder, StartPosition
 from secor.core.errors import SchemaGrew, SecorError, StopPartition
 from secor.core.model import Chunk, TopicPartition
 from secor.core.observer import Observer
@@ -45,7 +45,7 @@ class Consumer:
         self,
         *,
         source: MessageSource,
-        positioning: Positioning,
+        positioning: PositionFinder,
         uploader: Uploader,
         executor: Executor,
         workspace: Workspace,
@@ -70,7 +70,7 @@ class Consumer:
         self._lifecycle = Lifecycle(
             self._assignment, source, self._tasks, workspace, clock, observer, waits
         )
-        self._arrived: dict[TopicPartition, Arrived] = {}
+        self._arrived: dict[TopicPartition, ArrivedChunks] = {}
         self._round = round_seconds
         self._pace = pace if pace is not None else Pace(clock)
         self._throttled = False
@@ -167,7 +167,7 @@ class Consumer:
             case Fetched():
                 # Nothing of it can be left from an earlier poll: the next poll comes when all is
                 # read.
-                self._arrived[event.topic_partition] = Arrived(event)
+                self._arrived[event.topic_partition] = ArrivedChunks(event)
             case ReadFailure(topic_partition, error):
                 partition = self._assignment.get(topic_partition)
                 if partition is not None and partition.states.is_reading:
@@ -257,9 +257,9 @@ class Consumer:
 
     def _handle_result(self, result: object) -> None:
         match result:
-            case Located(partition, position):
+            case PositionResult(partition, position):
                 self._handle_position(partition, position)
-            case Uploaded(partition, batch, outcome):
+            case UploadResult(partition, batch, outcome):
                 self._handle_outcome(partition, batch, outcome)
             case _:
                 raise AssertionError(f"an unknown result: {result!r}")

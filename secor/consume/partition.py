@@ -20,7 +20,7 @@ LARGE = 16 << 20
 """A chunk of so many bytes is one large message; all of its fetch is nearly as large."""
 
 
-class Arrived:
+class ArrivedChunks:
     """Chunks in the order of offsets, decoded one by one; ``size`` is what they hold.
 
     A large chunk is given when the one behind it is decoded as well: mostly there is none, and
@@ -65,7 +65,7 @@ class Arrived:
         """Have ``rest``, the end of the chunk that was given last, come next."""
         self._decoded.appendleft(rest)
 
-    def extend(self, later: Arrived | None) -> None:
+    def extend(self, later: ArrivedChunks | None) -> None:
         """Take what was fetched after this, if anything."""
         if later is not None:
             assert not later._decoded
@@ -93,7 +93,7 @@ class Partition:
         self.committed_at: float | None = None
         self.stopped_at: float | None = None
         self.last_timestamp: int | None = None
-        self.waiting: Arrived | None = None
+        self.waiting: ArrivedChunks | None = None
         """What waits behind a full batch that may not be sealed yet."""
         self.unkept: SecorError | None = None
         """Why the open batch was dropped where it should have been kept."""

@@ -48,7 +48,7 @@ from secor.core.errors import MessagesUnwritable, TooManyBad
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.naming import suspects_root
 from secor.core.observer import Observer
-from secor.core.ports import Clock, ObjectStore, Parser
+from secor.core.ports import Clock, MessageParser, ObjectStore
 from secor.core.small_objects import put_bytes, read_bytes
 from secor.core.text import load_json
 
@@ -199,7 +199,7 @@ class PoisonMessages:
     def _refuse_too_many(
         self,
         topic_partition: TopicPartition,
-        parser: Parser,
+        parser: MessageParser,
         decided: Iterable[int],
         refused: Mapping[int, str],
     ) -> None:

@@ -76,7 +76,7 @@ class StartPosition:
     topic_id: str | None
 
 
-class Positioning:
+class PositionFinder:
     """Finds positions; blocks on ledger, broker and store, so it is called off the loop."""
 
     def __init__(

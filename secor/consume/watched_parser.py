@@ -13,7 +13,7 @@ from secor.batch.unwritable import LimitedParser, Quarantine, Search, TrialFiles
 from secor.core.errors import MessagesUnwritable
 from secor.core.model import Chunk, OffsetRange, Part
 from secor.core.observer import Observer
-from secor.core.ports import Clock, Parser
+from secor.core.ports import Clock, MessageParser
 from secor.core.text import how_many
 
 STAGE = "process"
@@ -28,7 +28,7 @@ class WatchedParser:
 
     def __init__(
         self,
-        parser: Parser,
+        parser: MessageParser,
         *,
         trail: ParseTrail,
         observer: Observer,
@@ -64,7 +64,7 @@ class WatchedParser:
         return f"{self._parser.identity}|without {','.join(map(str, self._skips.tolist()))}"
 
     def split(self, chunk: Chunk) -> Sequence[Part]:
-        """Split a chunk; see ``Parser``.  Raises ``MessagesUnwritable``, too."""
+        """Split a chunk; see ``MessageParser``.  Raises ``MessagesUnwritable``, too."""
         if not chunk.records.num_rows:
             return self._parser.split(chunk)
         offsets = chunk.records.column("offset").to_numpy()

@@ -307,7 +307,7 @@ class RenderingFormat(LogFormat, Protocol):
         """Render rows of ``SCHEMA``; each file then takes some of them."""
 
 
-class Parser(Protocol):
+class MessageParser(Protocol):
     """Gives messages their output partitions: pure, no clock, no randomness."""
 
     @property

@@ -170,12 +170,12 @@ Joined = Callable[[Inputs, Sink, bytes, str | None], None]
 
 def _lines(codec: str) -> Joined:
     def joined(inputs: Inputs, sink: Sink, seed: bytes, new_codec: str | None) -> None:
-        from secor.formats.streams import BLOCK, Decompressing, compressing
+        from secor.formats.streams import BLOCK, DecompressingReader, compressing
 
         del seed
         stream = compressing(sink, new_codec or codec)
         for key, file in inputs.each():
-            plain = Decompressing(file, codec, key)
+            plain = DecompressingReader(file, codec, key)
             while data := plain.read(4 * BLOCK):
                 stream.write(data)
         stream.close()

@@ -245,7 +245,7 @@ def codec_identity(codec: str) -> str:
     return codec
 
 
-class Decompressing:
+class DecompressingReader:
     """Reads what ``compressing`` wrote; also several members or frames one after another.
 
     ``read`` raises ``CorruptFile`` naming ``name`` for bytes that are not of the codec

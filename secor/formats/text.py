@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from secor.core.errors import ConfigurationError, CorruptFile, RecordRefused
 from secor.core.model import SCHEMA
 from secor.core.ports import Sink
-from secor.formats.streams import BLOCK, Decompressing, codec_identity, compressing
+from secor.formats.streams import BLOCK, DecompressingReader, codec_identity, compressing
 
 Codec = Literal["none", "gzip", "zstd"]
 OnDelimiter = Literal["keep", "refuse"]
@@ -74,9 +74,9 @@ class TextFormat:
         del seed
         return TextWriter(sink, self)
 
-    def open(self, file: BinaryIO, name: str) -> Decompressing:
+    def open(self, file: BinaryIO, name: str) -> DecompressingReader:
         """Open the file's plain bytes."""
-        return Decompressing(file, self.codec, name)
+        return DecompressingReader(file, self.codec, name)
 
     def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
         """Yield the payloads; every other column is null.

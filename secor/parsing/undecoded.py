@@ -16,7 +16,7 @@ RAW = ("value",)
 """The only field where nothing makes others of it: bytes, null where a message has none."""
 
 
-class Undecoded:
+class NoDecoder:
     """Every message is good; some of its own columns are its fields."""
 
     identity = "none"

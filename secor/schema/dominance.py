@@ -45,7 +45,7 @@ ITEM, ENTRY = "[]", "{}"
 
 
 @dataclass(frozen=True, slots=True)
-class Outvoted:
+class OutvotedValues:
     """Values of a field that are of another kind than 99 of 100."""
 
     path: Path
@@ -77,14 +77,14 @@ def tally_of(groups: Sequence[pa.StructArray]) -> tuple[Tally, set[Path]]:
     return tally, fractions
 
 
-def find_outvoted(path: Path, kinds: Counter[str]) -> Outvoted | None:
+def find_outvoted(path: Path, kinds: Counter[str]) -> OutvotedValues | None:
     """Return which values of a field do not count; None if none or all do."""
     total = kinds.total()
     (kind, count), *others = kinds.most_common()
     if not others or count < total * MAJORITY:
         return None
     names = " and ".join(name for name, _ in others)
-    return Outvoted(path, kind, names, total - count, total)
+    return OutvotedValues(path, kind, names, total - count, total)
 
 
 def _count(array: pa.Array, marked: bool, path: Path, tally: Tally, fractions: set[Path]) -> None:

@@ -37,7 +37,7 @@ from secor.schema.dominance import (
     ITEM,
     MAJORITY,
     NUMBERS,
-    Outvoted,
+    OutvotedValues,
     Path,
     find_outvoted,
     prune,
@@ -58,7 +58,7 @@ NOTHING: pa.StructType = pa.struct([])
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
+class MixedField:
     """A field with values of several kinds, so that its column is text."""
 
     path: Path
@@ -70,14 +70,14 @@ class Mixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedRows:
     """Observations of messages: the type of rows, values that will not fit it, and columns of text
     that hold several kinds.  ``kinds`` has the kinds of values of each field.
     """
 
     type: pa.DataType
-    outvoted: list[Outvoted]
-    mixed: list[Mixed]
+    outvoted: list[OutvotedValues]
+    mixed: list[MixedField]
     kinds: Mapping[Path, Mapping[str, int]]
 
 
@@ -93,7 +93,7 @@ def seen_together(
     numbers: Numbers = "as seen",
     rules: TypeRules = ANY_TEXT,
     known: pa.StructType = NOTHING,
-) -> Seen:
+) -> ObservedRows:
     """Return what rows show that were decoded in groups of one type each.
 
     ``times`` are dotted names of fields that hold times: of these any number of values is enough.
@@ -127,7 +127,7 @@ class _Look:
         self._tally, self._fractions = tally_of(groups)
         self.texts: set[Path] = set()
 
-    def seen(self) -> Seen:
+    def seen(self) -> ObservedRows:
         outvoted = [
             outvoted_name
             for path, kinds in self._tally.items()
@@ -148,11 +148,11 @@ class _Look:
                 field_name for field_name in outvoted if not _is_any(types.get(field_name.path))
             ]
         mixed = [
-            Mixed(path, dict(kinds.most_common()))
+            MixedField(path, dict(kinds.most_common()))
             for path, kinds in self._tally.items()
             if len(kinds) > 1 and _is_any(types.get(path))
         ]
-        return Seen(kind, outvoted, mixed, self._tally)
+        return ObservedRows(kind, outvoted, mixed, self._tally)
 
     def _is_within_text(self, path: Path) -> bool:
         return any(path[: len(text)] == text for text in self.texts)

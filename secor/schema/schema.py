@@ -27,7 +27,7 @@ from secor.core.errors import ConfigurationError
 from secor.schema.columns import ColumnFit
 from secor.schema.declarations import parse
 from secor.schema.descriptions import DEFAULT, describe
-from secor.schema.dominance import Outvoted
+from secor.schema.dominance import OutvotedValues
 from secor.schema.fitting import MisfitError, default_of
 from secor.schema.inference import final
 from secor.schema.new_columns import seen_together
@@ -87,7 +87,7 @@ class RowSchema:
     @classmethod
     def infer(
         cls, samples: Iterable[pa.StructArray], extra_fields: ExtraFields = "json"
-    ) -> tuple[Self, list[Outvoted]]:
+    ) -> tuple[Self, list[OutvotedValues]]:
         """Return a declaration that ``samples`` fit, but for the values that were outvoted.
 
         ``describe`` writes it down.  Raises ``ConfigurationError`` where no field is to be seen.

@@ -59,7 +59,7 @@ class DaemonLoop(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Working:
+class ConnectedParts:
     """The parts that exist once all servers have answered; ``close`` gives them up."""
 
     consumer: DaemonLoop
@@ -68,7 +68,7 @@ class Working:
 
 
 class Connector(Protocol):
-    """The daemon's part of ``Connecting``; ``poll`` raises errors that waiting cannot fix."""
+    """The daemon's part of ``ConnectionAttempts``; ``poll`` raises errors that waiting cannot fix."""
 
     @property
     def hindrance(self) -> Hindrance:
@@ -77,7 +77,7 @@ class Connector(Protocol):
     def start(self) -> None:
         """Begin to connect."""
 
-    def poll(self, timeout: float) -> Working | None:
+    def poll(self, timeout: float) -> ConnectedParts | None:
         """Return what was connected; None when there is nothing after ``timeout`` seconds."""
 
     def abandon(self) -> None:
@@ -145,7 +145,7 @@ class Daemon:
             os._exit(LEFT_AT_ONCE)
         self.stop()
 
-    def _connected(self) -> Working | None:
+    def _connected(self) -> ConnectedParts | None:
         """Wait for the servers; None when a signal came first."""
         began = self._clock.monotonic()
         self._connecting.start()
@@ -164,7 +164,7 @@ class Daemon:
         if self._clock.monotonic() - began >= READY_AFTER:
             self._manager.ready()
 
-    def _work(self, working: Working) -> bool:
+    def _work(self, working: ConnectedParts) -> bool:
         try:
             self._manager.ready()
             while not self._stopping:
@@ -175,7 +175,7 @@ class Daemon:
             # worth something while the group still counts this process as the partition's owner.
             working.close()
 
-    def _turn(self, working: Working) -> None:
+    def _turn(self, working: ConnectedParts) -> None:
         working.consumer.run_once(POLL)
         self._pulse(working.report)
 
@@ -188,7 +188,7 @@ class Daemon:
             self._manager.watchdog()
             report()
 
-    def _drain(self, working: Working) -> bool:
+    def _drain(self, working: ConnectedParts) -> bool:
         # Said first: a status page asked now shows a process that ends, not one that hangs.
         self._manager.stopping()
         self._log.info("draining", timeout=self._drain_timeout)

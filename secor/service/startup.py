@@ -39,7 +39,7 @@ class Hindrance:
     error: SecorError | None
 
 
-class Connecting(Generic[C]):
+class ConnectionAttempts(Generic[C]):
     """Calls ``connect`` in a thread of its own, again and again while a server is out.
 
     Each attempt begins anew: what one has opened it closes before it raises.  The caller

@@ -15,7 +15,7 @@ from secor.spark.rows_of_driver import column_name
 from secor.spark.staged_changes import OpenStore
 from secor.spark.staged_frame import ChangesToMerge, StagedReader, staged_key
 from secor.tables.catalog import FIELD_ID, Table
-from secor.tables.commit.merging import Merged
+from secor.tables.commit.merging import MergeResult
 from secor.tables.hudi import (
     DELETED,
     MOVED,
@@ -58,7 +58,7 @@ class SparkHudiEngine(TableEngine):
         self._require_unmoved = require_unmoved
         self._settings_of = settings_of
 
-    def write(self, write: HudiWrite) -> Merged:
+    def write(self, write: HudiWrite) -> MergeResult:
         """Write one commit; see ``HudiEngine``."""
         name = write.table.identifier
         session = self._application.session(name)
@@ -71,7 +71,7 @@ class SparkHudiEngine(TableEngine):
                 if not write.files:
                     rows = self._no_rows(session, write)
                     _save(rows, options, write)
-                    return Merged()
+                    return MergeResult()
                 return self._write_changes(session, write, key, settings.precombine, options)
         except Unavailable as error:
             if MOVED in str(error.__cause__):
@@ -85,7 +85,7 @@ class SparkHudiEngine(TableEngine):
         key: Sequence[str],
         order: str | None,
         options: Mapping[str, str],
-    ) -> Merged:
+    ) -> MergeResult:
         columns = spark_columns(write.table.schema)
         staged = ChangesToMerge(write.table, write.files, key, columns, order)
         with self.staged.last(session, staged) as last:
@@ -96,7 +96,7 @@ class SparkHudiEngine(TableEngine):
                 unknown += counts["lost"]
             rows = changes.select(*_columns(write.table, columns))
             _save(rows.union(self._no_rows(session, write)), options, write)
-        return Merged(last.unordered, unknown)
+        return MergeResult(last.unordered, unknown)
 
     def _no_rows(self, session: SparkSession, write: HudiWrite) -> DataFrame:
         """Return no rows in the columns of the table; a reader sees that it has not moved.

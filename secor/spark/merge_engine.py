@@ -13,7 +13,7 @@ from secor.spark.staged_changes import OpenStore
 from secor.spark.staged_frame import ChangesToMerge, StagedReader, staged_key
 from secor.tables.catalog import MAIN, STAGED_WRITES, CommitResult, Outcome, Table, TableCommit
 from secor.tables.commit.group_record import SUMMARY_NAMES
-from secor.tables.commit.merging import STAGED_AS, BranchMerge, Merged
+from secor.tables.commit.merging import STAGED_AS, BranchMerge, MergeResult
 from secor.tables.rows.row_changes import UPSERT
 from secor.tables.rows.staged_rows import KEPT
 
@@ -94,14 +94,14 @@ class SparkMergeEngine(TableEngine):
         self.staged = StagedReader(open_store)
         self._catalog = catalog
 
-    def stage(self, merge: BranchMerge) -> Merged:
+    def stage(self, merge: BranchMerge) -> MergeResult:
         """Stage a snapshot; see ``MergeEngine``."""
         session = self._application.session(merge.table.identifier)
         with failing_as(f"table {merge.table.identifier}: Spark could not merge", self._log_place):
             target = table_name(self._catalog, merge.table.identifier)
             if not merge.files:
                 stage_nothing(session, target, merge)
-                return Merged()
+                return MergeResult()
             _prepare(session, merge)
             if merge.branch != MAIN:
                 target += f".`branch_{merge.branch}`"
@@ -119,7 +119,7 @@ class SparkMergeEngine(TableEngine):
                 finally:
                     with tidying():
                         session.catalog.dropTempView(MERGED)  # the view would keep rows in memory
-        return Merged(last.unordered, unknown)
+        return MergeResult(last.unordered, unknown)
 
     def allow_staging(self, table: Table, branch: str) -> None:
         """Set the property, and make the branch; see ``BranchPublisher``."""

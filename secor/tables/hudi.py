@@ -17,7 +17,7 @@ from typing import Literal, Protocol
 
 from secor.core.errors import ConfigurationError
 from secor.tables.catalog import PartitionField, Table
-from secor.tables.commit.merging import Merged
+from secor.tables.commit.merging import MergeResult
 from secor.tables.rows.row_changes import Mode
 from secor.tables.staging.manifest import TableFiles
 
@@ -132,7 +132,7 @@ class HudiWrite:
 class HudiEngine(Protocol):
     """Writes several tables side by side."""
 
-    def write(self, write: HudiWrite) -> Merged:
+    def write(self, write: HudiWrite) -> MergeResult:
         """Begin an instant, look at the timeline again, write, complete.
 
         Of each key the last change counts, as ``tables.merging.MergeEngine`` says.

@@ -25,7 +25,7 @@ from secor.batch.unwritable import range_of
 from secor.batch.workspace import Workspace
 from secor.core.errors import ConfigurationError, SchemaGrew
 from secor.core.model import QUARANTINE, Chunk, Part, TopicPartition
-from secor.core.ports import Clock, Parser
+from secor.core.ports import Clock, MessageParser
 from secor.parsing.parts import ROW, quarantine_part, release_part
 from secor.tables.catalog import FIELD_ID, Catalog, Table
 from secor.tables.commit.column_origins import described_type
@@ -149,7 +149,7 @@ class Trial:
 class _Recording:
     """A parser that remembers the parts."""
 
-    def __init__(self, parser: Parser) -> None:
+    def __init__(self, parser: MessageParser) -> None:
         self.parser = parser
         self.parts: list[Part] = []
 
@@ -159,7 +159,7 @@ class _Recording:
         return self.parser.identity
 
     def split(self, chunk: Chunk) -> Sequence[Part]:
-        """Split a chunk; see ``Parser``."""
+        """Split a chunk; see ``MessageParser``."""
         parts = self.parser.split(chunk)
         self.parts += parts
         return parts

@@ -14,7 +14,7 @@ import structlog
 
 from secor.adapters.kafka import KafkaReader
 from secor.adapters.kafka.group_admin import GroupAdmin
-from secor.archive.cluster_journal import ClusterJournal, Item, Written
+from secor.archive.cluster_journal import ClusterJournal, Item, WrittenEntry
 from secor.config.cluster import Registry
 from secor.config.model import Config
 from secor.core.errors import AccessDenied, ConfigurationError, SecorError
@@ -114,7 +114,7 @@ class ClusterLooker:
 
     def _look(self, kind: str, cluster: str) -> None:
         begin = self._clock.monotonic()
-        written = Written(0, 0)
+        written = WrittenEntry(0, 0)
         try:
             journal = self._journal(kind, cluster)
             written = journal.append(lambda: self._items(kind), self._clock.now)

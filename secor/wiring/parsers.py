@@ -37,7 +37,7 @@ from secor.parsing.registry import RegisteredSchema, SchemaId, SchemaRegistry
 from secor.parsing.rows import Decoder, Schema, SchemaGrowth
 from secor.parsing.timestamps import TimeReader
 from secor.parsing.transforms import Drop, Filter, Mask, Rename, RouteTransform
-from secor.parsing.undecoded import COLUMNS, RAW, Undecoded
+from secor.parsing.undecoded import COLUMNS, RAW, NoDecoder
 from secor.parsing.zones import Zone
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def key_reader(parser: Parser, keep_nulls_in: Collection[str] = ()) -> KeyReader
 def _value_decoder(parser: Parser, keep_nulls_in: Collection[str]) -> Decoder:
     if parser.decoder == "none":
         by_plugin = any(step.kind == "plugin" for step in parser.transforms)
-        return Undecoded(COLUMNS if by_plugin else RAW)
+        return NoDecoder(COLUMNS if by_plugin else RAW)
     settings = parser.settings_of_decoder()
     if parser.framing == "glue" and parser.registry_url is not None:
         settings["registry"] = _glue_registry(parser.registry_url, settings)

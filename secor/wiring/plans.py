@@ -18,7 +18,7 @@ from secor.core.errors import ConfigurationError
 from secor.core.model import QUARANTINE, SCHEMA
 from secor.core.naming import quarantine_root, routed_root, topic_root
 from secor.core.observer import Observer
-from secor.core.ports import LogFormat, ObjectStore, Parser
+from secor.core.ports import LogFormat, MessageParser, ObjectStore
 from secor.formats import make_format
 from secor.parsing.offset_layout import OffsetBuckets
 
@@ -65,7 +65,7 @@ def plan_for(
     settings = config.for_topic(topic)
     output = settings.output
     root = topic_root(output.prefix, topic, hashed=output.hash_prefix)
-    parser: Parser
+    parser: MessageParser
     if config.group.kind == "partition":
         from secor.schema.growth import GrowthFinder
 
@@ -230,7 +230,7 @@ def _parser(
     count: Count | None,
     *,
     limited: bool,
-) -> Parser:
+) -> MessageParser:
     from secor.arrow.time_limits import timestamp_limits
     from secor.formats.typed.orc import refused_times
     from secor.wiring.parsers import pipeline_for

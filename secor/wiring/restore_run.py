@@ -45,7 +45,7 @@ JOIN_WITHIN = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Daemon:
+class RestoreDaemon:
     """The parts of a daemon; ``copies`` is None where offsets are not copied."""
 
     engine: Engine
@@ -54,7 +54,7 @@ class Daemon:
 
 
 @contextmanager
-def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
+def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[RestoreDaemon]:
     """Give the daemon of a job with existing targets; leave the group at the end."""
     writing, source = job.config.writing, job.source
     if isinstance(source, ArchiveSource):
@@ -95,7 +95,7 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[Daemon]:
             observer=telemetry,
             follow=writing.follow,
         )
-        yield Daemon(engine, copies, guard)
+        yield RestoreDaemon(engine, copies, guard)
 
 
 def _start(job: Job, control: JobControl, partitions: int, topics: Sequence[str]) -> TargetGuard:
@@ -200,7 +200,7 @@ class Workers:
 
 
 def run(
-    daemon: Daemon, workers: int, telemetry: RestoreTelemetry, show: Callable[[], None]
+    daemon: RestoreDaemon, workers: int, telemetry: RestoreTelemetry, show: Callable[[], None]
 ) -> Ended:
     """Run until the job has ended, or SIGTERM or SIGINT came; ``show`` is called every second.
 

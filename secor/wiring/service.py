@@ -26,7 +26,7 @@ from secor.config.model import Config
 from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import Consumer
 from secor.consume.poison_messages import PoisonMessages
-from secor.consume.positioning import OnDataLoss, Positioning, RefuseLost, Reset, never_refuse
+from secor.consume.positioning import OnDataLoss, PositionFinder, RefuseLost, Reset, never_refuse
 from secor.core.clock import SystemClock
 from secor.core.errors import SecorError
 from secor.core.model import QUARANTINE, TopicPartition
@@ -35,7 +35,7 @@ from secor.core.pace import Pace
 from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.parsing.parts import quarantine_part
 from secor.parsing.pipeline import EVENTS, FILTERED, QUARANTINED, UNDECLARED, Count
-from secor.service.daemon import Daemon, DaemonLoop, Working
+from secor.service.daemon import ConnectedParts, Daemon, DaemonLoop
 from secor.service.malloc import collect_seldom, keep_what_is_loaded
 from secor.service.metrics import Metrics
 from secor.service.monitoring.commit_log import status_line
@@ -43,7 +43,7 @@ from secor.service.monitoring.health import Health
 from secor.service.monitoring.kept_cluster import KeptClusterBoard
 from secor.service.monitoring.servers import STORE, WatchedLedger, WatchedStore
 from secor.service.monitoring.telemetry import Telemetry
-from secor.service.startup import Connecting, Doing
+from secor.service.startup import ConnectionAttempts, Doing
 from secor.service.status.board import Board
 from secor.service.systemd import Notifier
 from secor.wiring.archives import applied_erasures
@@ -53,7 +53,7 @@ from secor.wiring.first_contact import CATALOG, addresses_of
 from secor.wiring.http_server import board_of, server_of
 from secor.wiring.membership import Membership, join
 from secor.wiring.plans import growing_plans
-from secor.wiring.startup_reports import Waiting
+from secor.wiring.startup_reports import StartupReports
 from secor.wiring.topic_keeper import TopicKeeper
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
             opened.callback(server.close)
             server.start()
 
-        def connect(ask: Doing) -> Working:
+        def connect(ask: Doing) -> ConnectedParts:
             with ExitStack() as connected:
                 connected.callback(collect_seldom)  # a server that is out may be so for hours
                 consumer, membership, close = _connect(
@@ -160,14 +160,14 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
                     )
                 report = _report(consumer, membership, telemetry, board, manager)
                 keep_what_is_loaded()
-                return Working(loop, report, connected.pop_all().close)
+                return ConnectedParts(loop, report, connected.pop_all().close)
 
         return Daemon(
-            Connecting(connect, clock=clock, rng=random.Random()),
+            ConnectionAttempts(connect, clock=clock, rng=random.Random()),
             clock=clock,
             service_manager=manager,
             beat=health.beat,
-            waiting=Waiting(health, board, manager, clock, addresses_of(config)).report,
+            waiting=StartupReports(health, board, manager, clock, addresses_of(config)).report,
             close=opened.pop_all().close,
             drain_timeout=DRAIN,
         )
@@ -292,7 +292,7 @@ def _consumer(
     )
     return Consumer(
         source=source,
-        positioning=Positioning(
+        positioning=PositionFinder(
             ledger=ledger,
             source=source,
             store=store,

@@ -19,7 +19,7 @@ REMIND = 300.0
 """Seconds between warnings about the same server."""
 
 
-class Waiting:
+class StartupReports:
     """Readiness, status page, service manager and log of a daemon that does not work yet."""
 
     def __init__(

@@ -14,7 +14,7 @@ from secor.adapters.hudi.fence import require_unmoved
 from secor.adapters.hudi.timeline import TimelineReader
 from secor.core.errors import Refused, Unavailable
 from secor.core.small_objects import put_bytes
-from secor.tables.commit.merging import Merged
+from secor.tables.commit.merging import MergeResult
 from secor.tables.hudi import BACKUPS, HudiWrite
 from tests.fakes.store import FakeStore
 
@@ -225,7 +225,7 @@ class FakeEngine:
     hudi: FakeHudi
     at: Callable[[str], None]
 
-    def write(self, write: HudiWrite) -> Merged:
+    def write(self, write: HudiWrite) -> MergeResult:
         self.at("begins")
         location = write.table.location
         instant = self.hudi.begin(location, self.at, backs_up=write.backs_up)
@@ -243,7 +243,7 @@ class FakeEngine:
         key = self.hudi.complete(location, instant, write.metadata, self.at)
         self.hudi.written[key] = paths
         self.at("completed")
-        return Merged()
+        return MergeResult()
 
 
 def reader_of(hudi: FakeHudi) -> TimelineReader:

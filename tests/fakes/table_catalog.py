@@ -22,7 +22,13 @@ from secor.tables.catalog import (
     Table,
     TableCommit,
 )
-from secor.tables.commit.merging import STAGED_AS, BranchMerge, Merged, has_changes, merge_commit
+from secor.tables.commit.merging import (
+    STAGED_AS,
+    BranchMerge,
+    MergeResult,
+    has_changes,
+    merge_commit,
+)
 from secor.tables.staging.manifest import TableFiles
 
 Hook = Callable[[str, str], None]
@@ -251,9 +257,9 @@ class FakeCatalog:
     ) -> Table:
         raise NotImplementedError("no test of the coordinator changes a schema")
 
-    def stage(self, merge: BranchMerge) -> Merged:
+    def stage(self, merge: BranchMerge) -> MergeResult:
         self.server.stage(merge)
-        return Merged()
+        return MergeResult()
 
     def allow_staging(self, table: Table, branch: str) -> Table:
         self.server.allow_staging(table.identifier, branch)

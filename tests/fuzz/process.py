@@ -22,7 +22,7 @@ from secor.config.model import Config
 from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import Consumer
 from secor.consume.poison_messages import PoisonMessages
-from secor.consume.positioning import Positioning
+from secor.consume.positioning import PositionFinder
 from secor.core.model import QUARANTINE, TopicPartition
 from secor.core.ports import LogFormat, ObjectStore
 from secor.parsing.parts import quarantine_part
@@ -152,7 +152,7 @@ class FuzzedProcess:
         )
         return Consumer(
             source=source,
-            positioning=Positioning(
+            positioning=PositionFinder(
                 ledger=ledger,
                 source=source,
                 store=self.store,

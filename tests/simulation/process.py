@@ -15,10 +15,10 @@ from secor.batch.policy import Policy
 from secor.commit.uploader import Uploader
 from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import Consumer
-from secor.consume.positioning import Positioning
+from secor.consume.positioning import PositionFinder
 from secor.core.model import Chunk, Part, TopicPartition
 from secor.core.naming import ConnectName, ObjectName, topic_root
-from secor.core.ports import LogFormat, Parser
+from secor.core.ports import LogFormat, MessageParser
 from secor.parsing.offset_layout import OffsetBuckets
 from secor.schema.growth import Propose
 from tests.fakes.format import PlainFormat
@@ -79,7 +79,7 @@ class Setup:
 
     prefix: str = "backup"
     generation: int = 1
-    parser: Parser = field(default_factory=lambda: OffsetBuckets(7))
+    parser: MessageParser = field(default_factory=lambda: OffsetBuckets(7))
     log_format: LogFormat = field(default_factory=PlainFormat)
     policy: Policy = field(default_factory=lambda: Policy(max_messages=3, max_age=60.0))
     upload_on_shutdown: bool = True
@@ -180,7 +180,7 @@ class Process(Host):
         ledger = PatientLedger(self.ledger, self._hub)
         return Consumer(
             source=self.source,
-            positioning=Positioning(
+            positioning=PositionFinder(
                 ledger=ledger,
                 source=self.source,
                 store=self.store,

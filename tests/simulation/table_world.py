@@ -21,7 +21,7 @@ from secor.tables.commit.commit_history import CommitHistory
 from secor.tables.commit.commit_result import CommitRequest
 from secor.tables.commit.cycle_commit import CycleCommit
 from secor.tables.commit.group_record import GroupRecord, Lineage, lineage
-from secor.tables.commit.merging import BranchMerge, Merged
+from secor.tables.commit.merging import BranchMerge, MergeResult
 from secor.tables.commit.refused_files import FileState, RefusedFile
 from secor.tables.commit.selection import EVERY_OPERATION
 from secor.tables.commit.table_commit import TableCommitter
@@ -859,7 +859,7 @@ class CatalogOf(FakeCatalog):
         self.world.call(self.host, "load", "after")
         return table
 
-    def stage(self, merge: BranchMerge) -> Merged:
+    def stage(self, merge: BranchMerge) -> MergeResult:
         self.world.call(self.host, "stage", "before")
         merged = super().stage(merge)
         self.world.call(self.host, "stage", "after")

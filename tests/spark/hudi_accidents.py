@@ -22,7 +22,7 @@ from secor.core.small_objects import put_bytes
 from secor.spark.hudi_engine import SparkHudiEngine
 from secor.tables.commit.commit_history import CommitHistory
 from secor.tables.commit.commit_result import CommitRequest, Result
-from secor.tables.commit.merging import Merged
+from secor.tables.commit.merging import MergeResult
 from secor.tables.hudi import BACKUPS, Guard, HudiWrite, write_options
 from secor.tables.repair.settle import StateAcceptance
 from secor.wiring.hudi import hudi_settings_of
@@ -50,7 +50,7 @@ class UnluckyEngine(SparkHudiEngine):
 
     after: BaseException | None = None
 
-    def write(self, write: HudiWrite) -> Merged:
+    def write(self, write: HudiWrite) -> MergeResult:
         """Write; the answer may be lost."""
         merged = super().write(write)
         failure, self.after = self.after, None

@@ -190,7 +190,7 @@ def _parse_again(
 ) -> int:
     """Plan and run; return the messages that were read."""
     from secor.adapters.local import DirectoryStore
-    from secor.archive.backfill.plan_request import Wanted
+    from secor.archive.backfill.plan_request import RequestedMessages
     from secor.archive.backfill.planning import BackfillPlanner
     from secor.core.model import OffsetRange
     from secor.spark import backfill
@@ -210,7 +210,7 @@ def _parse_again(
         topic_plan=plan_for(target, TOPIC),
         committed=backup.messages_of,
     )
-    plan = planner.plan(Wanted(offsets=ranges))
+    plan = planner.plan(RequestedMessages(offsets=ranges))
     setting = ExecutorSettings.of(backup.config, target, plan, local)
     receipts = backfill.run(spark, partial(stage, setting), plan.batches)
     return sum(receipt.read for receipt in receipts)

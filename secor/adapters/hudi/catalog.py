@@ -49,7 +49,7 @@ from secor.tables.commit.group_record import (
     GroupRecord,
     property_name,
 )
-from secor.tables.commit.merging import Merged
+from secor.tables.commit.merging import MergeResult
 from secor.tables.hudi import (
     BUCKETS,
     INSERT_KEY,
@@ -148,7 +148,7 @@ class HudiCatalog(IcebergCatalog):
         if table.identifier not in self._tidied:
             self._tidied.add(table.identifier)
             self._tidy(table)  # after one that was killed
-        merged = Merged()
+        merged = MergeResult()
         try:
             merged = self._write(self._engine, write)
         except Refused as error:
@@ -177,7 +177,7 @@ class HudiCatalog(IcebergCatalog):
         """Return nothing: only Spark knows; see ``Catalog``."""
         return ""
 
-    def _write(self, engine: HudiEngine, write: HudiWrite) -> Merged:
+    def _write(self, engine: HudiEngine, write: HudiWrite) -> MergeResult:
         """Let the engine write.  Raises as it does."""
         location = write.table.location
         timeline = self._timelines.read(location)

@@ -98,7 +98,7 @@ class _Reading:
         return self.wanted and self.held_back_at is None
 
 
-class Fetching:
+class FetchHandler:
     """Turns the client's fetch responses into events of the queue."""
 
     def __init__(

@@ -16,7 +16,7 @@ from secor.adapters.kafka.agreement import Uses
 from secor.adapters.kafka.client import Client
 from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.failures import is_fatal, translated
-from secor.adapters.kafka.fetching import Fetching, Stalled
+from secor.adapters.kafka.fetching import FetchHandler, Stalled
 from secor.adapters.kafka.insides import WakeupNotifier
 from secor.adapters.kafka.log_ends import LogEnds
 from secor.adapters.kafka.log_ranges import EpochEnds, LogRangeCache
@@ -123,7 +123,7 @@ class KafkaSource:
         self._ranges = LogRangeCache(self._metadata.whole_log_range, self._metadata.log_ranges)
         self._epoch_ends = EpochEnds(self._metadata.epoch_ends)
         self._ends = LogEnds(self.client, self._metadata, end_max_age)
-        self._fetching = Fetching(
+        self._fetching = FetchHandler(
             self.client,
             self._queue,
             self._ends,

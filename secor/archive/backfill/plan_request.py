@@ -14,7 +14,7 @@ from secor.core.naming import parse_key
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedMessages:
     """A selection to do again: ranges of offsets by partition, a span of message times in
     milliseconds (the end excluded), or keys of objects that are wrong.
     """
@@ -25,7 +25,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class OffsetSearch:
     """Finds the offsets in one topic's ``backup`` and in ``archive``, the group's objects."""
 
     topic: str
@@ -34,7 +34,7 @@ class Asking:
     committed: Callable[[int], int | None]
 
     def offsets(
-        self, wanted: Wanted, raw: Mapping[int, Sequence[ArchivedObject]]
+        self, wanted: RequestedMessages, raw: Mapping[int, Sequence[ArchivedObject]]
     ) -> dict[int, list[OffsetRange]]:
         """Return the ranges of each partition; ``raw`` are the backup's objects by partition.
 

@@ -17,7 +17,7 @@ from secor.archive.backfill.coverage import (
 )
 from secor.archive.backfill.existing_objects import ExistingObjects, described
 from secor.archive.backfill.model import BackfillPlan, OldObject, PlannedBatch, Segment
-from secor.archive.backfill.plan_request import Asking, Wanted
+from secor.archive.backfill.plan_request import OffsetSearch, RequestedMessages
 from secor.archive.objects import Archive, ArchivedObject
 from secor.batch.plan import TopicPlan
 from secor.core.errors import ConfigurationError
@@ -46,7 +46,7 @@ class BackfillPlanner:
     allow_gaps: bool = False
     schema: str | None = None
 
-    def plan(self, wanted: Wanted, generation: int | None = None) -> BackfillPlan:
+    def plan(self, wanted: RequestedMessages, generation: int | None = None) -> BackfillPlan:
         """Return the plan.  Raises ``ConfigurationError`` where there is none."""
         raw = _by_partition(self.backup.objects(self.topic))
         if not raw:
@@ -55,7 +55,7 @@ class BackfillPlanner:
                 " configuration of the group that backs it up"
             )
         self._check_format(raw)
-        asking = Asking(self.topic, self.backup, self.archive, self.committed)
+        asking = OffsetSearch(self.topic, self.backup, self.archive, self.committed)
         asked = asking.offsets(wanted, raw)
         old = ExistingObjects(self.archive, self.topic, asked, self.committed)
         drafts: list[PlannedBatch] = []

@@ -11,7 +11,7 @@ from secor.archive.verify.log_port import Log
 from secor.consume.positioning import check
 from secor.core.errors import RestartPartition, StopPartition
 from secor.core.model import QUARANTINE, Chunk, LogRange, TopicPartition
-from secor.core.ports import OffsetLedger, Parser
+from secor.core.ports import MessageParser, OffsetLedger
 
 UP_TO_DATE = "is up to date"
 
@@ -44,7 +44,7 @@ def progress_of(
     *,
     ledger: OffsetLedger,
     log: UncommittedLog,
-    parser: Parser,
+    parser: MessageParser,
     periods: Periods,
     now: Callable[[], float],
 ) -> StoredTime:
@@ -105,7 +105,7 @@ def _why(committed: int, log_range: LogRange) -> str:
     return why
 
 
-def _least(chunk: Chunk, parser: Parser, periods: Periods) -> float | None:
+def _least(chunk: Chunk, parser: MessageParser, periods: Periods) -> float | None:
     timestamps = chunk.records.column("timestamp").to_pylist()
     times = [timestamp / 1000 for timestamp in timestamps if timestamp is not None]
     try:

@@ -30,7 +30,7 @@ OF_TABLE = "of-table"
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantined:
+class QuarantinedObject:
     """An object in quarantine, and how many of its messages are there for which reason."""
 
     archived: ArchivedObject
@@ -55,12 +55,12 @@ def quarantined(archive: Archive, topic: str) -> list[ArchivedObject]:
     )
 
 
-def counted(archive: Archive, archived: ArchivedObject) -> Quarantined:
+def counted(archive: Archive, archived: ArchivedObject) -> QuarantinedObject:
     """Count an object's messages by reason.  Raises ``CorruptFile``, ``NotFound``."""
     reasons: Counter[str] = Counter()
     for _, message_reasons in messages(archive, archived):
         reasons.update(message_reasons)
-    return Quarantined(archived, reasons)
+    return QuarantinedObject(archived, reasons)
 
 
 def messages(

@@ -52,7 +52,7 @@ ALL_STILL_BAD = "every message is still bad"
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     """The result for one object: messages ``placed``, ``filtered``, and still ``bad``.
 
     ``skipped`` says why nothing was done, ``reasons`` why messages are still bad; ``gone``
@@ -102,7 +102,7 @@ class Replay:
 
     def replay(
         self, archived: ArchivedObject, *, dry_run: bool = False, take_over: bool = False
-    ) -> Replayed:
+    ) -> ReplayResult:
         """Replay one object.
 
         ``take_over`` gives up what an earlier replay under another configuration has started.
@@ -111,15 +111,15 @@ class Replay:
         """
         reason = self._not_yet(archived)
         if reason is not None:
-            return Replayed(archived, skipped=reason)
+            return ReplayResult(archived, skipped=reason)
         try:
             return self._replay(archived, dry_run=dry_run, take_over=take_over)
         except NotFound:
             if self._exists(archived.key):
                 raise
-            return Replayed(archived, gone=True)
+            return ReplayResult(archived, gone=True)
 
-    def _replay(self, archived: ArchivedObject, *, dry_run: bool, take_over: bool) -> Replayed:
+    def _replay(self, archived: ArchivedObject, *, dry_run: bool, take_over: bool) -> ReplayResult:
         marker = read_marker(self._archive, archived)
         with self._sealed(archived, marker) as (sealed, read):
             result = _result(archived, sealed, reasons_of(sealed), read)
@@ -234,11 +234,11 @@ def _other(archived: ArchivedObject) -> ConfigurationError:
 
 def _result(
     archived: ArchivedObject, sealed: SealedBatch, reasons: Counter[str], read: int
-) -> Replayed:
+) -> ReplayResult:
     bad = sum(file.info.records for file in bad_files(sealed))
     kept = sum(file.info.records for file in sealed.files)
     keys = tuple(file.key for file in sealed.files)
-    return Replayed(archived, kept - bad, read - kept, bad, keys, reasons)
+    return ReplayResult(archived, kept - bad, read - kept, bad, keys, reasons)
 
 
 def _body(archived: ArchivedObject, sealed: SealedBatch) -> bytes:

@@ -27,7 +27,7 @@ class ObjectRecords:
 
 
 @dataclass(frozen=True, slots=True)
-class Combined:
+class CombinedRecords:
     """Records of a window, each offset once; ``twice`` and ``superseded`` were left out."""
 
     records: pa.RecordBatch
@@ -38,19 +38,19 @@ class Combined:
     superseded: int
 
 
-def combine(rows: Sequence[ObjectRecords]) -> Combined:
+def combine(rows: Sequence[ObjectRecords]) -> CombinedRecords:
     """Sort a window's records by offset; the greatest generation counts."""
     none = np.empty(0, np.int64)
     if not rows:
         empty = pa.RecordBatch.from_pylist([], schema=SCHEMA)
-        return Combined(empty, none, np.empty(0, bool), np.empty(0, bool), none, 0)
+        return CombinedRecords(empty, none, np.empty(0, bool), np.empty(0, bool), none, 0)
     records = rows[0].records if len(rows) == 1 else pa.concat_batches([r.records for r in rows])
     offsets = offsets_of(records)
     sizes = [r.records.num_rows for r in rows]
     lossy = np.repeat([r.values_only for r in rows], sizes)
     bare = np.repeat([r.offsets_only for r in rows], sizes)
     if (offsets[1:] > offsets[:-1]).all():
-        return Combined(records, offsets, lossy, bare, none, 0)
+        return CombinedRecords(records, offsets, lossy, bare, none, 0)
     generations = np.repeat([r.generation for r in rows], sizes)
     order = np.lexsort((-generations, offsets))
     offsets, generations = offsets[order], generations[order]
@@ -58,7 +58,7 @@ def combine(rows: Sequence[ObjectRecords]) -> Combined:
     greatest = generations[first][np.cumsum(first) - 1]
     again = ~first & (generations == greatest)
     kept = order[first]
-    return Combined(
+    return CombinedRecords(
         records.take(pa.array(kept)),
         offsets[first],
         lossy[kept],

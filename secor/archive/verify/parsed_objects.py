@@ -14,7 +14,7 @@ from secor.archive.verify.compare import offsets_of
 from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.core.errors import CorruptFile
 from secor.core.model import Chunk, OffsetRange, TopicPartition, next_offset
-from secor.core.ports import Parser
+from secor.core.ports import MessageParser
 from secor.core.text import how_many
 from secor.formats.text import TextFormat
 
@@ -80,7 +80,7 @@ class Parsing:
     ``other_values`` says that a plug-in gives the values to store.
     """
 
-    parser: Parser
+    parser: MessageParser
     other_values: bool = False
 
     def left_out(self, topic_partition: TopicPartition, records: pa.RecordBatch) -> np.ndarray:

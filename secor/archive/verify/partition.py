@@ -14,7 +14,7 @@ from secor.archive.verify.compare import ObjectRecords, combine, differing, offs
 from secor.archive.verify.inventory import Inventory
 from secor.archive.verify.log_port import Log
 from secor.archive.verify.parsed_objects import CountedSource, Parsing, without
-from secor.archive.verify.partition_sources import Pending, sources_of
+from secor.archive.verify.partition_sources import PendingObjects, sources_of
 from secor.archive.verify.report import BACK_AGAIN, FindingKind, PartitionReport
 from secor.archive.verify.text_objects import SharedSource, TextSource, reach_of
 from secor.core.model import SCHEMA, Chunk, LogRange, TopicPartition, next_offset
@@ -67,7 +67,7 @@ class PartitionCheck:
         self._merge, self._texts = sources_of(
             objects, archive, self.report, parsing, reach_of(objects, bounds.committed)
         )
-        self._reading: list[tuple[Pending, Text]] = []
+        self._reading: list[tuple[PendingObjects, Text]] = []
 
     def run(self) -> PartitionReport:
         """Compare everything.  Raises ``Unavailable``, ``AccessDenied``."""
@@ -243,7 +243,7 @@ class PartitionCheck:
         self._finish_texts(end)
         return rows
 
-    def _source(self, pending: Pending) -> Text:
+    def _source(self, pending: PendingObjects) -> Text:
         if pending.log_format is None:
             return CountedSource(self._archive, pending.place, self.report)
         kind = TextSource if len(pending.place[1]) == 1 else SharedSource

@@ -47,7 +47,7 @@ def _has_offsets(archive: Archive, archived: ArchivedObject, what: Recorded) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingObjects:
     """An object without offsets, or several, not reached yet in the log.
 
     No ``log_format``: only the number of the messages is known.
@@ -78,7 +78,7 @@ def sources_of(
     report: PartitionReport,
     parsing: Parsing | None,
     reach: Reach,
-) -> tuple[ObjectMerge, list[Pending]]:
+) -> tuple[ObjectMerge, list[PendingObjects]]:
     """Return the objects with offsets, and those without, the last in the log first.
 
     Faults go to ``report``; ``parsing`` is for groups that parse.
@@ -109,7 +109,7 @@ def sources_of(
             source = ObjectSource(archive, archived, report, offsets_only=offsets_only)
             with_offsets.append(source)
     pending = [
-        Pending(place, log_format)
+        PendingObjects(place, log_format)
         for log_format, alike in without.items()
         for place in places(alike, reach, buckets=parsing is None)
     ]

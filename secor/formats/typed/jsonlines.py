@@ -16,7 +16,7 @@ from secor.arrow.to_python import plain, write_out
 from secor.core.errors import ConfigurationError, CorruptFile
 from secor.core.model import rows_in_blocks
 from secor.core.ports import Sink
-from secor.formats.streams import BLOCK, Decompressing, codec_identity, compressing
+from secor.formats.streams import BLOCK, DecompressingReader, codec_identity, compressing
 from secor.formats.text import Splitter
 from secor.formats.typed import metadata
 from secor.formats.typed.metadata import ROW
@@ -85,7 +85,7 @@ class JsonLinesFormat:
         A line does not mark those: members with their names are taken for them.
         Raises ``CorruptFile``.
         """
-        plain_file = Decompressing(file, self.codec, name)
+        plain_file = DecompressingReader(file, self.codec, name)
         splitter = Splitter(b"\n", name)
         while data := plain_file.read(4 * BLOCK):
             if lines := splitter.split(data):

@@ -34,7 +34,7 @@ class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Enveloped:
+class EnvelopedMessages:
     """The messages of a chunk that are envelopes: typed ones, and those without a schema.
 
     ``readers`` and ``payloads`` have one item for each of ``rows``.  ``schemaless`` have a payload
@@ -55,7 +55,7 @@ class ConnectEnvelopes:
         self._readers: dict[bytes, StructReader | None] = {}
         self._decoder = msgspec.json.Decoder(_Envelope)
 
-    def find(self, values: pa.Array) -> Enveloped | None:
+    def find(self, values: pa.Array) -> EnvelopedMessages | None:
         """Return which messages are envelopes; None, at little cost, where none is."""
         candidates = _candidates(values)
         if not len(candidates):
@@ -79,7 +79,7 @@ class ConnectEnvelopes:
         if not rows and not schemaless:
             return None
         numbers = np.array(rows, np.int64), np.array(schemaless, np.int64)
-        return Enveloped(numbers[0], readers, payloads, numbers[1], bare)
+        return EnvelopedMessages(numbers[0], readers, payloads, numbers[1], bare)
 
     def _reader(self, schema: bytes) -> StructReader | None:
         """Return what reads payloads of a schema; None if this is no schema of Connect's."""
@@ -91,7 +91,7 @@ class ConnectEnvelopes:
 
 
 def decode_enveloped(
-    enveloped: Enveloped, bad: Mapping[int, str], paths: tuple[str, ...] | None
+    enveloped: EnvelopedMessages, bad: Mapping[int, str], paths: tuple[str, ...] | None
 ) -> list[tuple[Rows, Decoded]]:
     """Decode the typed messages: those whose schemas go together are together.
 
@@ -127,7 +127,7 @@ def _place_in(kinds: list[pa.DataType], kind: pa.DataType) -> int:
 
 def _decode_group(
     kind: pa.DataType,
-    enveloped: Enveloped,
+    enveloped: EnvelopedMessages,
     places: Rows,
     known_bad: Mapping[int, str],
     paths: tuple[str, ...] | None,

@@ -24,7 +24,7 @@ from secor.tables.staging.staged_manifests import Staged
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
+class ExpiredObject:
     """An object that may go; ``kind`` is ``commit``, ``manifest``, ``plan``, ``orphan`` or
     ``changes``.
     """
@@ -45,7 +45,7 @@ class ExpiryTable:
 
 def expired_commits(
     history: CommitHistory, tables: Sequence[ExpiryTable], before: float
-) -> Iterator[Expired]:
+) -> Iterator[ExpiredObject]:
     """Give commit objects older than ``before`` (seconds) that no rollback can lead to.
 
     Those of a table's snapshots stay, so do those of tables that the catalog does not show.
@@ -61,12 +61,12 @@ def expired_commits(
             find_commit(known.table, listed.id, name) for name in names
         ):
             why = f"{known.table.identifier} has no snapshot of this commit any more"
-            yield Expired("commit", listed.key, listed.size, why)
+            yield ExpiredObject("commit", listed.key, listed.size, why)
 
 
 def expired_manifests(
     staged: Sequence[Staged], tables: Sequence[ExpiryTable], before: float
-) -> Iterator[Expired]:
+) -> Iterator[ExpiredObject]:
     """Give manifests older than ``before`` that all of their tables have."""
     done: dict[str, frozenset[str]] = {}
     for known in tables:
@@ -80,14 +80,14 @@ def expired_manifests(
             continue  # the coordinator deletes those of replays, after it has noted their end
         needed = {files.table for files in item.manifest.tables if files.files}
         if all(item.listed.key in done.get(table, frozenset()) for table in needed):
-            yield Expired(
+            yield ExpiredObject(
                 "manifest", item.listed.key, item.listed.size, "all of its tables have it"
             )
 
 
 def expired_plans(
     notes: PlanNotes, in_use: Callable[[], Iterable[str]], before: float
-) -> Iterator[Expired]:
+) -> Iterator[ExpiredObject]:
     """Give notes of plans older than ``before``.
 
     ``in_use`` gives the fingerprints of open intents.  A process that still makes batches under
@@ -97,7 +97,9 @@ def expired_plans(
     used = frozenset(in_use()) if old else frozenset()
     for fingerprint, stored in old:
         if fingerprint not in used:
-            yield Expired("plan", stored.key, stored.size, "no open batch is made under this plan")
+            yield ExpiredObject(
+                "plan", stored.key, stored.size, "no open batch is made under this plan"
+            )
 
 
 def orphans(
@@ -106,7 +108,7 @@ def orphans(
     staged: Sequence[Staged],
     referenced: Callable[[], Iterable[str]],
     before: float,
-) -> Iterator[Expired]:
+) -> Iterator[ExpiredObject]:
     """Give data files of the group below a table that neither it nor a manifest names.
 
     ``referenced`` gives the paths in all of the table's snapshots.  Only files of a range that
@@ -116,7 +118,7 @@ def orphans(
     root = f"{known.table.location}/data/"
     for stored, info in _unnamed(store, root, known, staged, referenced, before):
         why = f"another try of {info.topic_partition} {info.batch} was committed"
-        yield Expired("orphan", stored.key, stored.size, why)
+        yield ExpiredObject("orphan", stored.key, stored.size, why)
 
 
 def expired_changes(
@@ -127,7 +129,7 @@ def expired_changes(
     staged: Sequence[Staged],
     gone: Iterable[str],
     before: float,
-) -> Iterator[Expired]:
+) -> Iterator[ExpiredObject]:
     """Give staged changes of rows, below ``root``, that are merged and no rollback can need.
 
     A rollback merges those again that its commits' objects name; ``gone`` are the keys of
@@ -144,7 +146,7 @@ def expired_changes(
     place = f"{root}/{known.table.identifier}/"
     for stored, info in _unnamed(store, place, known, staged, referenced, before):
         why = f"the table has {info.topic_partition} {info.batch}"
-        yield Expired("changes", stored.key, stored.size, why)
+        yield ExpiredObject("changes", stored.key, stored.size, why)
 
 
 def _unnamed(

@@ -35,7 +35,7 @@ class BranchMerge:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergeResult:
     """``unordered`` keys were changed in several topic partitions, in an order that nobody knows.
 
     ``unknown`` values were left out by updates of rows that the table did not have.
@@ -48,7 +48,7 @@ class Merged:
 class MergeEngine(Protocol):
     """Merges for several tables side by side."""
 
-    def stage(self, merge: BranchMerge) -> Merged:
+    def stage(self, merge: BranchMerge) -> MergeResult:
         """Stage a snapshot that has ``merge.id`` as ``STAGED_AS`` in its summary; an empty one
         without files.
 
@@ -118,7 +118,7 @@ def merge_commit(
         # The snapshot of the appended files is the commit's, and this one comes below it: a
         # branch that was set back to here has lost rows, and must not look whole.
         summary[SUMMARY_PART] = summary.pop(SUMMARY_COMMIT)
-    failure, merged = None, Merged()
+    failure, merged = None, MergeResult()
     try:
         merged = engine.stage(BranchMerge(merge_id, table, commit.branch, changes, summary))
     except Unavailable as error:

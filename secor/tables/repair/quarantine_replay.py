@@ -38,7 +38,7 @@ from secor.archive.quarantine.parsing_again import (
     parse_again,
     reasons_of,
 )
-from secor.archive.quarantine.replay import ALL_STILL_BAD, Replayed
+from secor.archive.quarantine.replay import ALL_STILL_BAD, ReplayResult
 from secor.batch.plan import OutputStream, TopicPlan
 from secor.batch.sealed import BatchFile, SealedBatch
 from secor.batch.workspace import Workspace
@@ -87,7 +87,7 @@ class TableReplay:
         self._filtered = filtered
         self._finished = FinishedReplays(objects, archive.prefix)
 
-    def replay(self, archived: ArchivedObject, *, dry_run: bool = False) -> Replayed:
+    def replay(self, archived: ArchivedObject, *, dry_run: bool = False) -> ReplayResult:
         """Replay one object.
 
         Raises ``TableUnusable``, ``Unavailable``, ``OutcomeUnknown``: saying it again is always
@@ -95,22 +95,22 @@ class TableReplay:
         """
         reason = self._not_yet(archived)
         if reason is not None:
-            return Replayed(archived, skipped=reason)
+            return ReplayResult(archived, skipped=reason)
         try:
             return self._replay(archived, dry_run=dry_run)
         except NotFound:
             if self._exists(archived.key):
                 raise
-            return Replayed(archived, gone=True)
+            return ReplayResult(archived, gone=True)
 
-    def _replay(self, archived: ArchivedObject, *, dry_run: bool) -> Replayed:
+    def _replay(self, archived: ArchivedObject, *, dry_run: bool) -> ReplayResult:
         replay, result = self._started_replay(archived), None
         if replay is None:
             table = only_table(self._archive, archived)
             with self._sealed(archived, grows=not dry_run) as sealed:
                 if sealed is None:
                     why = "a table has to be made or widened before that is known"
-                    return Replayed(archived, skipped=why)
+                    return ReplayResult(archived, skipped=why)
                 manifest = _manifest_of(sealed, table)
                 filtered = self._filtered[FILTERED]
                 result = _result(archived, sealed, manifest, filtered, table)
@@ -119,11 +119,11 @@ class TableReplay:
                 replay = self._stage(archived, sealed, manifest)
                 self._put_successor(archived, replay, sealed)
         elif dry_run:
-            return Replayed(archived, skipped="its replay was started, and will be finished")
+            return ReplayResult(archived, skipped="its replay was started, and will be finished")
         else:
             self._put_successor(archived, replay, None)
         self._archive.store.delete(archived.key)
-        return result or Replayed(archived, placed=records_of(archived) - len(replay.bad))
+        return result or ReplayResult(archived, placed=records_of(archived) - len(replay.bad))
 
     def _not_yet(self, archived: ArchivedObject) -> str | None:
         if archived.info is None:
@@ -271,10 +271,10 @@ def _result(
     manifest: Manifest,
     filtered: int,
     table: str | None,
-) -> Replayed:
+) -> ReplayResult:
     bad = len(_bad_offsets(sealed))
     placed = records_of(archived) - bad - filtered
-    result = Replayed(archived, placed, filtered, bad, reasons=reasons_of(sealed))
+    result = ReplayResult(archived, placed, filtered, bad, reasons=reasons_of(sealed))
     if any(files.operation == "changes" for files in manifest.tables):
         return replace(result, skipped=CHANGES_ROWS)
     rows = sum(file.records for of_table in manifest.tables for file in of_table.files)

@@ -19,7 +19,7 @@ from secor.tables.staging.staged_manifests import Staged
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Settlement:
     """The decisions, in sentences; without a ``commit`` there was nothing to decide."""
 
     changes: tuple[str, ...]
@@ -36,7 +36,7 @@ class StateAcceptance:
 
     def accept(
         self, table: str, staged: Sequence[Staged], request: CommitRequest, *, dry_run: bool
-    ) -> Settled:
+    ) -> Settlement:
         """Go on with the table, topics and clusters as they are now.
 
         Rows of a rolled back commit stay away; files staged for a dropped table are given up;
@@ -61,9 +61,9 @@ class StateAcceptance:
             return self._committer.leave_out_refused(table, proposal, staged, attempts)
 
         done = self._committer.attempt(table, request, propose, attempts, settles=True)
-        return Settled(tuple(changes), done)
+        return Settlement(tuple(changes), done)
 
-    def replay(self, table: str, request: CommitRequest, *, dry_run: bool) -> Settled:
+    def replay(self, table: str, request: CommitRequest, *, dry_run: bool) -> Settlement:
         """Commit the files again that a rollback removed.
 
         Raises ``ConfigurationError`` where nothing was rolled back, ``TableStopped`` where the
@@ -82,7 +82,7 @@ class StateAcceptance:
             return Proposal(*files_of(removed), record)
 
         done = self._committer.attempt(table, request, propose, Attempts(), settles=True)
-        return Settled(tuple(changes), done)
+        return Settlement(tuple(changes), done)
 
 
 def _accepted(

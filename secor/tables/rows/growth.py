@@ -16,7 +16,7 @@ from secor.core.model import TopicPartition
 from secor.core.variant_json import is_declared
 from secor.schema.dominance import show_path
 from secor.schema.inference import observe
-from secor.schema.new_columns import Numbers, Seen, is_new, seen_together, show_kinds
+from secor.schema.new_columns import Numbers, ObservedRows, is_new, seen_together, show_kinds
 from secor.schema.observed_types import first_that_adds, groups
 from secor.tables.catalog import AddColumn, SchemaChange, WidenColumn
 from secor.tables.rows.column_names import is_uuid
@@ -31,7 +31,7 @@ from secor.tables.rows.schema_changes import (
     still_needed,
     storable,
 )
-from secor.tables.rows.table_rows import Fitted, TableRows
+from secor.tables.rows.table_rows import FittedRows, TableRows
 
 _NOTHING: pa.StructType = pa.struct([])
 
@@ -40,7 +40,7 @@ def first_change(
     table: TableRows,
     declined: frozenset[SchemaChange],
     rows: pa.StructArray,
-    fitted: Fitted,
+    fitted: FittedRows,
     live: npt.NDArray[np.bool_],
 ) -> tuple[int, list[SchemaChange]] | None:
     """Return the first of the ``live`` rows that the schema has to grow for, and how.
@@ -250,7 +250,9 @@ def following_columns(
     return [*voted, *alone], notes
 
 
-def shown_kinds(seen: Seen, columns: pa.StructType = _NOTHING) -> tuple[tuple[str, str], ...]:
+def shown_kinds(
+    seen: ObservedRows, columns: pa.StructType = _NOTHING
+) -> tuple[tuple[str, str], ...]:
     """Return the kinds of values of each new field, as a record of the table has them."""
     return tuple(
         (show_path(path), show_kinds(dict(Counter(kinds).most_common())))

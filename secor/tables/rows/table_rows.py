@@ -50,7 +50,7 @@ OTHER_TYPES: Mapping[str, pa.DataType] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedRows:
     """Rows of a table: ``rows`` in the types of its columns, null where ``bad`` says why not.
 
     ``extra`` is true for rows with fields that the table does not have, where that is asked.
@@ -156,15 +156,15 @@ class TableRows:
         """Return why decoded rows are bad that have two different values for one column."""
         return self._names.conflicts(rows)
 
-    def fit(self, rows: pa.StructArray) -> Fitted:
+    def fit(self, rows: pa.StructArray) -> FittedRows:
         """Return renamed rows in the columns' types."""
         fitted, bad = self.fields.fit(rows)
         if not self._marks_extra:
-            return Fitted(fitted, bad, None)
+            return FittedRows(fitted, bad, None)
         extra = pc.struct_field(fitted, [fitted.type.get_field_index(EXTRA)]).is_valid()
-        return Fitted(fitted, bad, extra)
+        return FittedRows(fitted, bad, extra)
 
-    def refuse_extra(self, fitted: Fitted) -> Mapping[int, str]:
+    def refuse_extra(self, fitted: FittedRows) -> Mapping[int, str]:
         """Return why rows are bad, with those that have further fields where that is wanted."""
         if not self._refuses_extra or fitted.extra is None or not fitted.extra.true_count:
             return fitted.bad
@@ -175,7 +175,7 @@ class TableRows:
         }
         return {**extra, **fitted.bad}
 
-    def undeclared(self, fitted: Fitted, rows: Iterable[int]) -> Counter[str]:
+    def undeclared(self, fitted: FittedRows, rows: Iterable[int]) -> Counter[str]:
         """Count by field the values of ``rows`` that have no column."""
         texts = pc.struct_field(fitted.rows, [fitted.rows.type.get_field_index(EXTRA)]).storage
         return Counter(path for row in rows for path in paths_of(loads(texts[row].as_py())))

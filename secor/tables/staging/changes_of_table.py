@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from secor.core.model import QUARANTINE, Chunk, Part
-from secor.core.ports import Parser
+from secor.core.ports import MessageParser
 from secor.parsing.decoders.keys import KeyReader
 from secor.parsing.fields import field_at, texts
 from secor.parsing.parts import ROW
@@ -125,7 +125,7 @@ def _before(gtid: str) -> str:
 class ChangeReader:
     """Reads the changes of one table out of chunks; those in quarantine change nothing."""
 
-    parser: Parser
+    parser: MessageParser
     distribution: ChangesOfTable
     schema: pa.Schema
     quarantined: Offsets

@@ -17,7 +17,7 @@ from secor.tables.rows.change_reading import marked, read_changes
 from secor.tables.rows.routing import Rows
 from secor.tables.rows.row_changes import DELETE, DELETED, UPSERT, Changes, ReadChanges, Truths
 from secor.tables.rows.row_keys import missing_keys, partial_rows, read_keys
-from secor.tables.rows.table_rows import Fitted, TableRows
+from secor.tables.rows.table_rows import FittedRows, TableRows
 from secor.tables.rows.unavailable_values import hide_unavailable
 from secor.tables.staging.table_version import RowChanges, TableVersion
 
@@ -35,7 +35,7 @@ class TableWork:
     version: TableVersion
     rows: Rows
     renamed: pa.StructArray
-    fitted: Fitted
+    fitted: FittedRows
     fitter: TableRows
     operation: int | None = None
     """What staged changes do; None for rows that are appended."""
@@ -48,7 +48,7 @@ class TableWork:
             return self
         places = {int(row): place for place, row in enumerate(chosen)}
         bad = {places[row]: why for row, why in self.fitted.bad.items() if row in places}
-        fitted = Fitted(self.fitted.rows.take(pa.array(chosen)), bad, None)
+        fitted = FittedRows(self.fitted.rows.take(pa.array(chosen)), bad, None)
         renamed = self.renamed.take(pa.array(chosen))
         return replace(self, rows=self.rows[chosen], renamed=renamed, fitted=fitted)
 

@@ -125,7 +125,7 @@ def beyond(
 
 
 @dataclass(frozen=True, slots=True)
-class Routed:
+class RoutedMessages:
     """Messages of one topic partition by offset: all of the ``log`` (sorted), those that the
     routes send to ``tables``, and the ``bad`` ones that belong into quarantine.
     """
@@ -148,7 +148,7 @@ class TableComparison:
 
 def compare(
     topic_partition: TopicPartition,
-    routed: Routed,
+    routed: RoutedMessages,
     stored: Mapping[str, Offsets],
     quarantined: Offsets,
     silent: Collection[str] = (),

@@ -20,7 +20,7 @@ from secor.tables.catalog import (
     TableCommit,
     require_format,
 )
-from secor.tables.commit.merging import BranchMerge, Merged
+from secor.tables.commit.merging import BranchMerge, MergeResult
 from secor.tables.staging.manifest import Operation, TableFiles
 from tests.unit.adapters.iceberg_tables import sqlite_catalog
 
@@ -35,9 +35,9 @@ class Engine:
         self.outcome = outcome
         self.asked: list[str] = []
 
-    def stage(self, merge: BranchMerge) -> Merged:
+    def stage(self, merge: BranchMerge) -> MergeResult:
         self.asked.append("stage")
-        return Merged()
+        return MergeResult()
 
     def allow_staging(self, table: Table, branch: str) -> None:
         self.asked.append(f"allow {branch}")

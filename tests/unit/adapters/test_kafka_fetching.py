@@ -20,7 +20,7 @@ from kafka.consumer.subscription_state import SubscriptionState
 
 from secor.adapters.kafka.batches import BatchRecords
 from secor.adapters.kafka.events import EventQueue
-from secor.adapters.kafka.fetching import Fetching
+from secor.adapters.kafka.fetching import FetchHandler
 from secor.adapters.kafka.insides import send_fetches, use_records
 from secor.adapters.kafka.log_ends import LogEnds
 from secor.adapters.kafka.metadata_queries import MetadataClient
@@ -64,7 +64,7 @@ class World:
         self.ends = LogEnds(client, MetadataClient(client, 1.0), 15.0)
         self.ends.assigned({A, B})
         self.stalls: list[tuple[TopicPartition, int, int, float, str]] = []
-        self.fetching = Fetching(
+        self.fetching = FetchHandler(
             client,
             self.queue,
             self.ends,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from secor.archive.backfill.model import BackfillPlan
-from secor.archive.backfill.plan_request import Wanted
+from secor.archive.backfill.plan_request import RequestedMessages
 from secor.archive.backfill.planning import BackfillPlanner
 from secor.archive.backfill.running import BackfillJob
 from secor.archive.kept_schemas import KeptSchema
@@ -147,9 +147,9 @@ class World:
             **more,
         )
 
-    def plan(self, wanted: Wanted | None = None) -> BackfillPlan:
+    def plan(self, wanted: RequestedMessages | None = None) -> BackfillPlan:
         everything = {number: [OffsetRange(0, 60)] for number in CUTS}
-        return self.planner().plan(wanted or Wanted(offsets=everything))
+        return self.planner().plan(wanted or RequestedMessages(offsets=everything))
 
     def job(self, plan: BackfillPlan) -> BackfillJob:
         kept = KeptSchema.parse(plan.schema, "the plan")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from secor.archive.objects import Archive
 from secor.archive.quarantine.listing import quarantined
-from secor.archive.quarantine.replay import Replay, Replayed
+from secor.archive.quarantine.replay import Replay, ReplayResult
 from secor.batch.batch import Batch
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
@@ -83,7 +83,7 @@ class World:
         for file in batch.seal(Reason.AGE).files:
             self.store.put(file.key, file.local.path, file.local.crc32c, file.info.metadata())
 
-    def replay(self, parser: Mapping[str, object], **options: bool) -> list[Replayed]:
+    def replay(self, parser: Mapping[str, object], **options: bool) -> list[ReplayResult]:
         dry_run = options.get("dry_run", False)
         plans = replaying_plans(
             config(parser, self.format), "clicks", self.store, self.told, dry_run=dry_run

@@ -12,7 +12,7 @@ import pytest
 from crc32c import crc32c
 
 from secor.archive.backfill.existing_objects import present_keys
-from secor.archive.backfill.plan_request import Wanted
+from secor.archive.backfill.plan_request import RequestedMessages
 from secor.archive.backfill.planning import BackfillPlanner
 from secor.archive.backfill.publishing import BackfillPublisher
 from secor.archive.backfill.running import BackfillJob, run_batch
@@ -81,7 +81,7 @@ def test_java_secors_objects_are_replaced_and_come_back(
     archive, raw = archive_of(group, TOPIC, store), archive_of(backup, TOPIC, store)
     everything = {number: [OffsetRange(0, COMMITTED)] for number in (0, 1)}
     planner = BackfillPlanner(TOPIC, raw, archive, plan_for(group, TOPIC), lambda _: COMMITTED)
-    plan = planner.plan(Wanted(offsets=everything))
+    plan = planner.plan(RequestedMessages(offsets=everything))
     assert [(it.partition, it.start, it.end) for it in plan.batches] == [
         *((0, 0, 20), (0, 20, 40), (1, 0, 20), (1, 20, 40)),
     ]

@@ -20,7 +20,7 @@ from secor.archive.backfill.coverage import (
 )
 from secor.archive.backfill.model import BackfillPlan, Segment, decode_plan, encode
 from secor.archive.backfill.paths import BackfillPaths
-from secor.archive.backfill.plan_request import Wanted
+from secor.archive.backfill.plan_request import RequestedMessages
 from secor.archive.objects import ArchivedObject
 from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange, TopicPartition
@@ -47,8 +47,8 @@ def ranges(plan: BackfillPlan) -> list[tuple[int, int, int]]:
     return [(batch.partition, batch.start, batch.end) for batch in plan.batches]
 
 
-def offsets(partition: int, start: int, end: int) -> Wanted:
-    return Wanted(offsets={partition: [OffsetRange(start, end)]})
+def offsets(partition: int, start: int, end: int) -> RequestedMessages:
+    return RequestedMessages(offsets={partition: [OffsetRange(start, end)]})
 
 
 def test_a_range_is_widened_to_whole_batches(world: World) -> None:
@@ -97,20 +97,23 @@ def test_thousands_of_batches_are_planned_in_linear_time(
 
 def test_a_wrong_object_leads_to_its_batch(world: World) -> None:
     key = f"partition/{TOPIC}/dt=2023-11-15/1_1_{30:020d}.txt.gz"
-    assert ranges(world.plan(Wanted(keys=[key]))) == [(1, 30, 60)]
+    assert ranges(world.plan(RequestedMessages(keys=[key]))) == [(1, 30, 60)]
 
 
 @pytest.mark.parametrize("key", ["partition/orders/dt=x/1_0_00000000000000000000", "elsewhere"])
 def test_a_key_of_another_topic_is_refused(world: World, key: str) -> None:
     with pytest.raises(ConfigurationError, match="no object of topic"):
-        world.plan(Wanted(keys=[key]))
+        world.plan(RequestedMessages(keys=[key]))
 
 
 def test_times_lead_to_the_batches_that_may_have_them(world: World) -> None:
     at = 1_700_000_000_000
-    assert ranges(world.plan(Wanted(times=(at + 20, at + 30)))) == [(0, 20, 40), (1, 0, 30)]
+    assert ranges(world.plan(RequestedMessages(times=(at + 20, at + 30)))) == [
+        (0, 20, 40),
+        (1, 0, 30),
+    ]
     with pytest.raises(ConfigurationError, match="stored nothing of these times"):
-        world.plan(Wanted(times=(0, 5)))
+        world.plan(RequestedMessages(times=(0, 5)))
 
 
 def test_nothing_beyond_what_is_committed_is_touched(world: World) -> None:
@@ -314,7 +317,7 @@ def test_names_alone_give_the_plan_that_metadata_give(world: World, nameless: Wo
         assert "Java Secor" in other.notes[-1]
         assert not plan.notes
     key = f"partition/{TOPIC}/dt=2023-11-15/1_1_{30:020d}.txt.gz"
-    assert ranges(nameless.plan(Wanted(keys=[key]))) == [(1, 30, 60)]
+    assert ranges(nameless.plan(RequestedMessages(keys=[key]))) == [(1, 30, 60)]
 
 
 def test_of_names_alone_the_last_batch_ends_at_the_committed_offset(nameless: World) -> None:

@@ -8,7 +8,7 @@ import pytest
 from crc32c import crc32c
 
 from secor.archive import cluster_journal
-from secor.archive.cluster_journal import ClusterJournal, Written, kept_clusters, seconds_of
+from secor.archive.cluster_journal import ClusterJournal, WrittenEntry, kept_clusters, seconds_of
 from secor.core.errors import OutcomeUnknown, Unavailable
 from tests.fakes.store import FakeStore
 
@@ -54,7 +54,7 @@ def test_an_entry_is_put_only_when_something_changed_and_the_first_of_an_hour_is
     writer = journal(store)
     assert writer.append(cluster.look, cluster.clock).changes == 2
     cluster.now += MINUTE
-    assert writer.append(cluster.look, cluster.clock) == Written(0, 0)
+    assert writer.append(cluster.look, cluster.clock) == WrittenEntry(0, 0)
     cluster.now += MINUTE
     cluster.items["a"] = {"t": {"0": 5}}
     assert writer.append(cluster.look, cluster.clock).changes == 1
@@ -64,7 +64,7 @@ def test_an_entry_is_put_only_when_something_changed_and_the_first_of_an_hour_is
     assert names(store) == ["20261121T1001Z-000", "20261121T1003Z-000", "20261121T1004Z-000"]
     assert kept(store) == {"a": {"t": {"0": 5}}}
     cluster.now = START + 3600
-    assert writer.append(cluster.look, cluster.clock) == Written(0, 0), "nothing changed"
+    assert writer.append(cluster.look, cluster.clock) == WrittenEntry(0, 0), "nothing changed"
     cluster.items["c"] = {}
     assert writer.append(cluster.look, cluster.clock).changes == 2, "all of it"
 
@@ -88,7 +88,7 @@ def test_there_is_at_most_one_entry_a_minute_and_a_second_writer_goes_on_from_th
     first, second = journal(store), journal(store)
     first.append(cluster.look, cluster.clock)
     cluster.items["a"] = {"n": 1}
-    assert second.append(cluster.look, cluster.clock) == Written(0, 0)
+    assert second.append(cluster.look, cluster.clock) == WrittenEntry(0, 0)
     cluster.now += MINUTE
     assert second.append(cluster.look, cluster.clock).changes == 1
     cluster.now += MINUTE
@@ -119,7 +119,7 @@ def test_two_writers_that_look_at_once_leave_one_entry() -> None:
         cluster.items["a"] = {"n": 1}
         return cluster.look()
 
-    assert slow.append(slowly, cluster.clock) == Written(0, 0)
+    assert slow.append(slowly, cluster.clock) == WrittenEntry(0, 0)
     assert kept(store) == {"a": {"n": 0}}
     cluster.now += MINUTE
     assert slow.append(cluster.look, cluster.clock).changes == 1

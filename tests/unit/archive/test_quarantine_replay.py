@@ -15,7 +15,7 @@ from crc32c import crc32c
 
 from secor.archive.kept_schemas import KeptSchema, KeptSchemas
 from secor.archive.quarantine.listing import counted, marker_key, markers, quarantined
-from secor.archive.quarantine.replay import Replay, Replayed, fixed_plan
+from secor.archive.quarantine.replay import Replay, ReplayResult, fixed_plan
 from secor.archive.repair.move_offset import move, plan_move
 from secor.batch.plan import TopicPlan
 from secor.core.errors import ConfigurationError, CorruptFile, DiskFull
@@ -371,7 +371,7 @@ def test_a_message_that_no_file_could_hold_stays_until_the_program_can_write_it(
     plan = plan_for(config(WHEN), "clicks", limited=False)
     failing = replace(plan, log_format=FailingFormat(plan.log_format, refuse("close", 4)))
 
-    def replay(plan: TopicPlan) -> Replayed:
+    def replay(plan: TopicPlan) -> ReplayResult:
         [found] = quarantined(world.archive, "clicks")
         ports = fixed_plan(plan), world.ledger, world.workspace(), FakeClock()
         doing = Replay(world.archive, *ports)

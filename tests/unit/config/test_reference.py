@@ -17,7 +17,7 @@ from secor.cli.reference_page import generated
 from secor.config import schema
 from secor.config.load import validate, validate_as
 from secor.config.model import Config
-from secor.config.reference import KINDS, Described, explain, settings
+from secor.config.reference import KINDS, SettingDescription, explain, settings
 from secor.config.restore import RestoreConfig
 from secor.config.values import Section
 from secor.core.errors import ConfigurationError
@@ -51,7 +51,7 @@ def test_every_setting_has_a_description(name: str) -> None:
 
 
 @pytest.mark.parametrize("setting", settings(), ids=lambda setting: setting.key)
-def test_every_setting_shows_a_value(setting: Described) -> None:
+def test_every_setting_shows_a_value(setting: SettingDescription) -> None:
     defaults = [value for value in setting.defaults.values() if value not in (None, "", [], {})]
     assert defaults or setting.examples or setting.key.startswith("topics."), (
         f"{setting.key}: give it a Field(examples=[...]), its default shows nothing"

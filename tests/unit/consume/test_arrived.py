@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from secor.consume import partition as arrived_module
-from secor.consume.partition import Arrived
+from secor.consume.partition import ArrivedChunks
 from secor.core.errors import CorruptBatch
 from secor.core.model import Chunk, TopicPartition
 from secor.core.ports import Fetched
@@ -27,14 +27,14 @@ def fetched(*ends: int, size: int = 100, start: int = 0) -> Fetched:
     return Fetched(KEY, size, chunks)
 
 
-def ends(arrived: Arrived) -> list[int]:
+def ends(arrived: ArrivedChunks) -> list[int]:
     chunks = iter(arrived.next, None)
     return [chunk.next_offset for chunk in chunks if chunk is not None]
 
 
 def test_chunks_come_in_order_and_a_rest_comes_first() -> None:
-    arrived = Arrived(fetched(3, 6))
-    arrived.extend(Arrived(fetched(8, start=6)))
+    arrived = ArrivedChunks(fetched(3, 6))
+    arrived.extend(ArrivedChunks(fetched(8, start=6)))
     first = arrived.next()
     assert first is not None
     arrived.put_back(first.since(1))
@@ -42,8 +42,8 @@ def test_chunks_come_in_order_and_a_rest_comes_first() -> None:
 
 
 def test_its_size_is_that_of_fetches_and_of_the_rest() -> None:
-    arrived = Arrived(fetched(3))
-    arrived.extend(Arrived(fetched(6, size=50, start=3)))
+    arrived = ArrivedChunks(fetched(3))
+    arrived.extend(ArrivedChunks(fetched(6, size=50, start=3)))
     assert arrived.size == 150
     first = arrived.next()
     assert first is not None
@@ -54,7 +54,7 @@ def test_its_size_is_that_of_fetches_and_of_the_rest() -> None:
 
 
 def test_very_many_rests_of_one_chunk_need_no_deep_stack() -> None:
-    arrived = Arrived(fetched(1))
+    arrived = ArrivedChunks(fetched(1))
     for _ in range(200_000):
         chunk = arrived.next()
         assert chunk is not None
@@ -67,7 +67,7 @@ def test_what_cannot_be_decoded_is_told_in_its_place() -> None:
         yield Chunk(KEY, messages([0]), 1)
         raise CorruptBatch("clicks/0: at offset 1")
 
-    arrived = Arrived(Fetched(KEY, 9, chunks))
+    arrived = ArrivedChunks(Fetched(KEY, 9, chunks))
     assert arrived.next() is not None
     with pytest.raises(CorruptBatch):
         arrived.next()
@@ -89,7 +89,7 @@ def test_a_fetch_is_given_up_when_a_large_message_is_given(monkeypatch: pytest.M
         answers.append(weakref.ref(answer))
         yield Chunk(KEY, messages([0]), 1)
 
-    arrived = Arrived(Fetched(KEY, 100, chunks))
+    arrived = ArrivedChunks(Fetched(KEY, 100, chunks))
     large(monkeypatch)
     assert arrived.next() is not None
     assert [answer() for answer in answers] == [None]
@@ -101,7 +101,7 @@ def test_a_rest_of_a_large_chunk_comes_before_what_follows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     large(monkeypatch)
-    arrived = Arrived(fetched(3, 6, 8))
+    arrived = ArrivedChunks(fetched(3, 6, 8))
     first = arrived.next()
     assert first is not None
     decoded = arrived.size - 100
@@ -120,7 +120,7 @@ def test_what_cannot_be_decoded_behind_a_large_message_is_told_in_its_place(
         yield Chunk(KEY, messages([0, 1]), 2)
         raise CorruptBatch("clicks/0: at offset 2")
 
-    arrived = Arrived(Fetched(KEY, 9, chunks))
+    arrived = ArrivedChunks(Fetched(KEY, 9, chunks))
     first = arrived.next()
     assert first is not None
     arrived.put_back(first.since(1))

@@ -19,7 +19,7 @@ from secor.commit.uploader import Uploader
 from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import Consumer
 from secor.consume.poison_messages import REASON, PoisonMessages, overlaps
-from secor.consume.positioning import Positioning
+from secor.consume.positioning import PositionFinder
 from secor.core.errors import RestartPartition, SecorError
 from secor.core.model import QUARANTINE, Chunk, OffsetRange, Part, TopicPartition
 from secor.core.naming import topic_of
@@ -134,7 +134,7 @@ class Machine:
         source.assign([KEY])
         return Consumer(
             source=source,
-            positioning=Positioning(
+            positioning=PositionFinder(
                 ledger=ledger,
                 source=source,
                 store=self.store,

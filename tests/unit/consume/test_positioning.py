@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from secor.batch.plan import OutputStream, TopicPlan
-from secor.consume.positioning import ATTEMPTS, OnDataLoss, Positioning, Reset, StartPosition
+from secor.consume.positioning import ATTEMPTS, OnDataLoss, PositionFinder, Reset, StartPosition
 from secor.core.errors import (
     AccessDenied,
     DataLost,
@@ -49,7 +49,7 @@ class Seeker:
         self.plan = self.commits.plan()
         self.tried: list[str | None] = []
         observer = _Losses(self.lost)
-        self.make: Callable[..., Positioning] = lambda **settings: Positioning(
+        self.make: Callable[..., PositionFinder] = lambda **settings: PositionFinder(
             ledger=self.commits.ledger,
             store=self.commits.store,
             plans=self._plans,

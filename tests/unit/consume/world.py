@@ -13,7 +13,7 @@ from secor.commit.uploader import Uploader
 from secor.consume.backpressure import BufferLimits
 from secor.consume.consumer import Consumer
 from secor.consume.partition_status import ReadingState
-from secor.consume.positioning import Positioning
+from secor.consume.positioning import PositionFinder
 from secor.core.model import TopicPartition
 from secor.core.pace import Pace
 from secor.parsing.offset_layout import OffsetBuckets
@@ -76,7 +76,7 @@ class Process:
         observer, rng = self.observer, random.Random(1)
         return Consumer(
             source=self.source,
-            positioning=Positioning(
+            positioning=PositionFinder(
                 ledger=self.ledger,
                 source=self.source,
                 store=self.store,

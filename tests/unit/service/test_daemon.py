@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from secor.core.errors import AccessDenied
-from secor.service.daemon import READY_AFTER, Daemon, Working
+from secor.service.daemon import READY_AFTER, ConnectedParts, Daemon
 from secor.service.startup import Hindrance
 from tests.fakes.clock import FakeClock
 
@@ -53,7 +53,7 @@ class World:
     def start(self) -> None:
         self.began = self.clock.monotonic()
 
-    def poll(self, timeout: float) -> Working | None:
+    def poll(self, timeout: float) -> ConnectedParts | None:
         self.on_turn()
         self.clock.advance(timeout)
         if self.refused is not None:
@@ -61,7 +61,7 @@ class World:
         waited = self.clock.monotonic() - self.began
         if self.connected_after is None or waited < self.connected_after:
             return None
-        return Working(self, lambda: self.tell("report"), lambda: self.tell("disconnected"))
+        return ConnectedParts(self, lambda: self.tell("report"), lambda: self.tell("disconnected"))
 
     def abandon(self) -> None:
         self.tell("abandoned")

@@ -9,7 +9,7 @@ import pytest
 
 from secor.core.errors import AccessDenied, OutcomeUnknown, SecorError, Unavailable
 from secor.service import startup
-from secor.service.startup import Connecting, Doing, Hindrance
+from secor.service.startup import ConnectionAttempts, Doing, Hindrance
 from tests.fakes.clock import FakeClock
 
 LONG = 60.0
@@ -45,8 +45,8 @@ class Servers:
         return self.connection
 
 
-def connecting(servers: Servers, clock: FakeClock | None = None) -> Connecting[Connection]:
-    attempts = Connecting(
+def connecting(servers: Servers, clock: FakeClock | None = None) -> ConnectionAttempts[Connection]:
+    attempts = ConnectionAttempts(
         servers.connect, clock=clock if clock is not None else FakeClock(), rng=random.Random(1)
     )
     servers.look = lambda: attempts.hindrance

@@ -12,7 +12,14 @@ from secor.tables.commit.commit_result import CommitRequest, Result, TableResult
 from secor.tables.commit.table_commit import TableCommitter
 from secor.tables.repair.settle import StateAcceptance
 from secor.tables.staging.staged_manifests import Staged, Staging
-from secor.tables.verify.verification import COLUMNS, Routed, beyond, compare, offsets_of, repeated
+from secor.tables.verify.verification import (
+    COLUMNS,
+    RoutedMessages,
+    beyond,
+    compare,
+    offsets_of,
+    repeated,
+)
 from tests.unit.tables.worker_world import WorkerWorld
 
 FLIGHTS = TopicPartition("flights", 0)
@@ -88,6 +95,6 @@ class CommittingWorld:
         assert list(beyond(EVENTS, offsets, {FLIGHTS: reached})) == []
         below = log[log < reached]
         none = log[:0]
-        routed = Routed(below, {EVENTS: below}, none)
+        routed = RoutedMessages(below, {EVENTS: below}, none)
         assert compare(FLIGHTS, routed, {EVENTS: offsets[FLIGHTS]}, none).findings == ()
         assert len(offsets[FLIGHTS]) == reached

@@ -7,7 +7,7 @@ from crc32c import crc32c
 from secor.core.model import OffsetRange
 from secor.core.object_info import ObjectInfo
 from secor.tables.commit.expiry import (
-    Expired,
+    ExpiredObject,
     ExpiryTable,
     expired_changes,
     expired_commits,
@@ -54,7 +54,7 @@ def put_file(
 
 
 def keys(found: object) -> list[str]:
-    return [it.key for it in found if isinstance(it, Expired)]  # type: ignore[attr-defined]
+    return [it.key for it in found if isinstance(it, ExpiredObject)]  # type: ignore[attr-defined]
 
 
 def test_commit_objects_go_with_the_snapshots_of_their_commits(world: TableWorld) -> None:

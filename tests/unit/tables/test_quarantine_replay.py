@@ -14,7 +14,7 @@ import pytest
 
 from secor.archive.objects import Archive
 from secor.archive.quarantine.listing import messages, quarantined
-from secor.archive.quarantine.replay import Replayed
+from secor.archive.quarantine.replay import ReplayResult
 from secor.core.model import Entry, TopicPartition
 from secor.tables.catalog import NewTable
 from secor.tables.commit.commit_history import CommitHistory
@@ -86,7 +86,7 @@ class ReplayWorld(WorkerWorld):
             self.committer.finish_replay(item)
             self.staging.delete(item.listed)
 
-    def replay(self, *, dry_run: bool = False) -> list[Replayed]:
+    def replay(self, *, dry_run: bool = False) -> list[ReplayResult]:
         """Replay the whole quarantine."""
         archive = Archive(self.own, "table")
         replay = TableReplay(

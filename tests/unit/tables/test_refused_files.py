@@ -13,7 +13,7 @@ import pytest
 
 from secor.archive.objects import Archive
 from secor.archive.quarantine.listing import messages, only_table, quarantined
-from secor.archive.quarantine.replay import Replayed
+from secor.archive.quarantine.replay import ReplayResult
 from secor.core.errors import ConfigurationError, TableStopped
 from secor.core.model import Chunk, Entry, LogRange, TopicPartition
 from secor.core.small_objects import put_bytes
@@ -25,7 +25,7 @@ from secor.tables.repair.set_aside import FileDecisions, SetAside, SetAsideResul
 from secor.tables.repair.settle import StateAcceptance
 from secor.tables.staging.file_messages import FileMessages
 from secor.tables.staging.manifest import Manifest
-from secor.tables.verify.verification import Routed, compare
+from secor.tables.verify.verification import RoutedMessages, compare
 from tests.fakes.archive import OperatorLedger
 from tests.unit.tables.committing_world import EVENTS, FLIGHTS, CommittingWorld
 from tests.unit.tables.worker_world import WorkerWorld, chunk_of
@@ -117,7 +117,7 @@ class RefusingWorld(CommittingWorld):
             file, self.request(), dry_run=dry_run, without_missing=without_missing
         )
 
-    def replay(self) -> list[Replayed]:
+    def replay(self) -> list[ReplayResult]:
         """Replay the quarantine."""
         archive = Archive(self.world.own, "table")
         replay = TableReplay(
@@ -387,7 +387,7 @@ def test_verify_counts_what_was_set_aside_for_one_table_alone(spoilt: Spoilt) ->
     world.set_aside(spoilt.path)
     log = np.arange(32)
     stored = {name: np.array(world.offsets(name)) for name in (EVENTS, ALL)}
-    routed = Routed(log, {EVENTS: log, ALL: log}, log[:0])
+    routed = RoutedMessages(log, {EVENTS: log, ALL: log}, log[:0])
     own = np.array(spoilt.own)
     archive = Archive(world.world.own, "table")
     [archived] = quarantined(archive, "flights")

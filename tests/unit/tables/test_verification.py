@@ -5,7 +5,14 @@ import numpy as np
 import pyarrow as pa
 
 from secor.core.model import TopicPartition
-from secor.tables.verify.verification import Offsets, Routed, beyond, compare, offsets_of, repeated
+from secor.tables.verify.verification import (
+    Offsets,
+    RoutedMessages,
+    beyond,
+    compare,
+    offsets_of,
+    repeated,
+)
 from secor.wiring.tables import routing_parser
 from tests.unit.tables.worker_world import WorkerWorld, chunk_of
 from tests.unit.tables.world import CLICKS, OTHER
@@ -42,7 +49,9 @@ def of(*offsets: int) -> Offsets:
     return np.array(offsets, np.int64)
 
 
-ROUTED = Routed(of(1, 2, 3, 7, 8, 9), {"db.all": of(1, 2, 3, 7), "db.late": of(3, 7)}, of(8))
+ROUTED = RoutedMessages(
+    of(1, 2, 3, 7, 8, 9), {"db.all": of(1, 2, 3, 7), "db.late": of(3, 7)}, of(8)
+)
 WHOLE = {"db.all": of(1, 2, 3, 7), "db.late": of(3, 7)}
 
 

@@ -13,7 +13,7 @@ from secor.service.startup import Hindrance
 from secor.service.status.board import About, Board
 from secor.service.status.page import page
 from secor.service.status.picture import picture
-from secor.wiring.startup_reports import PATIENCE, REMIND, Waiting
+from secor.wiring.startup_reports import PATIENCE, REMIND, StartupReports
 from tests.fakes.clock import FakeClock
 
 ERROR = Unavailable("cannot reach s3://secret-name: 503 <b>")
@@ -42,7 +42,7 @@ class Setup:
         self.health = Health(self.clock, limit=1e9)
         self.board = Board(self.clock, About("1", "group", "here", (), "numpy"))
         self.manager = Manager()
-        self.waiting = Waiting(
+        self.waiting = StartupReports(
             self.health,
             self.board,
             self.manager,
