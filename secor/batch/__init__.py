@@ -1,6 +1,6 @@
 """Batches: the local files of a topic partition from the first message to the seal.
 
-In: chunks, split by a ``MessageParser`` into parts, each with its output partition and output stream.
+In: chunks, split by a ``MessageParser`` into parts, each with output partition and output stream.
 Out: a ``SealedBatch``: the range ``[start, end)`` and one file for each output partition, with its
 name, CRC32C and metadata.
 

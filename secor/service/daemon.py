@@ -68,7 +68,7 @@ class ConnectedParts:
 
 
 class Connector(Protocol):
-    """The daemon's part of ``ConnectionAttempts``; ``poll`` raises errors that waiting cannot fix."""
+    """The daemon's part of ``ConnectionAttempts``; ``poll`` raises what waiting cannot fix."""
 
     @property
     def hindrance(self) -> Hindrance:
