@@ -71,11 +71,25 @@ def figures(modules: Sequence[Module]) -> Iterator[tuple[str, str]]:
     yield "lines that are comments", _share(sum(m.comment_lines for m in modules), total)
     questions = [m for m in chapters if m.docstring.partition(" ")[0] in QUESTION_WORDS]
     yield f"modules whose first line begins with {', '.join(QUESTION_WORDS)}", str(len(questions))
-    names: Counter[str] = sum((module.vague_variables for module in modules), Counter())
+    names = vague_variables(modules)
     for name in VAGUE_NAMES:
         yield f"variables called {name}", str(names[name])
-    classes = Counter(name for m in modules for name in m.classes if not name.startswith("_"))
-    yield "class names with two meanings or more", str(sum(n > 1 for n in classes.values()))
+    yield "class names with two meanings or more", str(len(repeated_classes(modules)))
+
+
+def vague_variables(modules: Sequence[Module]) -> Counter[str]:
+    """Return how many variables and parameters have each name."""
+    return sum((module.vague_variables for module in modules), Counter())
+
+
+def repeated_classes(modules: Sequence[Module]) -> dict[str, list[str]]:
+    """Return names that public classes of several modules have, with these modules."""
+    owners: dict[str, list[str]] = {}
+    for module in modules:
+        for name in module.classes:
+            if not name.startswith("_"):
+                owners.setdefault(name, []).append(module.name)
+    return {name: names for name, names in owners.items() if len(names) > 1}
 
 
 def single_importers(modules: Sequence[Module]) -> dict[str, str]:

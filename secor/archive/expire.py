@@ -19,7 +19,7 @@ WORKERS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class ExpiryUnit:
     """Objects whose ranges ``[start, end)`` overlap: they go together, or stay.
 
     ``time`` is in seconds since the epoch: that of the newest message, but not later than that
@@ -69,12 +69,12 @@ class LogExpiry:
     topic_id: str | None
     generations: tuple[int, int]
     before: int
-    units: Sequence[Unit]
+    units: Sequence[ExpiryUnit]
     leftovers: Sequence[ArchivedObject] = ()
     count: int = 0
 
     @property
-    def removed(self) -> Sequence[Unit]:
+    def removed(self) -> Sequence[ExpiryUnit]:
         """The units that go."""
         return self.units[: self.count]
 
@@ -89,7 +89,7 @@ class LogExpiry:
         return Beginning(self.topic_partition.partition, *self.generations, self.beginning)
 
     @property
-    def head(self) -> Unit | None:
+    def head(self) -> ExpiryUnit | None:
         """The unit that would go next; None when only the newest is left."""
         return self.units[self.count] if self.count < len(self.units) - 1 else None
 
@@ -104,7 +104,7 @@ def logs_of(
         by_log.setdefault((archived.name.partition, topic_id), []).append(archived)
     logs = []
     for (partition, topic_id), of_log in sorted(
-        _with_unknown(by_log).items(), key=lambda it: (it[0][0], it[0][1] or "")
+        _with_unknown(by_log).items(), key=lambda item: (item[0][0], item[0][1] or "")
     ):
         leftovers = [unit for unit in of_log if beginnings.is_expired(unit.name)]
         present = [unit for unit in of_log if not beginnings.is_expired(unit.name)]
@@ -137,12 +137,12 @@ def _with_unknown(
     return joined
 
 
-def units_of(objects: Iterable[ArchivedObject]) -> list[Unit]:
+def units_of(objects: Iterable[ArchivedObject]) -> list[ExpiryUnit]:
     """Group a log's objects by overlapping ranges, in order.
 
     One without metadata reaches to the next.
     """
-    units: list[Unit] = []
+    units: list[ExpiryUnit] = []
     for archived in sorted(objects, key=lambda stored: (_start(stored), stored.key)):
         start = _start(archived)
         end = archived.info.batch.end if archived.info else start
@@ -151,7 +151,7 @@ def units_of(objects: Iterable[ArchivedObject]) -> list[Unit]:
             objects_of_both = (*last.objects, archived)
             units[-1] = replace(last, end=max(last.end, end), objects=objects_of_both)
         else:
-            units.append(Unit(start, end, (archived,)))
+            units.append(ExpiryUnit(start, end, (archived,)))
     return units
 
 
@@ -177,7 +177,7 @@ def choose_by_size(logs: Sequence[LogExpiry], keep: int) -> None:
         waiting = [(log.head.time, log.topic_partition, log) for log in logs if log.head]
         if not waiting:
             return
-        _, _, log = min(waiting, key=lambda it: it[:2])
+        _, _, log = min(waiting, key=lambda candidate: candidate[:2])
         size -= log.units[log.count].size
         log.count += 1
 

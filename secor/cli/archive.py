@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from secor.archive.rewrite.carrying_out import Rewriter
-from secor.archive.rewrite.planning import Limits, Outcome, Plan, Range, plan_of
+from secor.archive.rewrite.planning import JoinedRange, Plan, RewriteLimits, RewriteResult, plan_of
 from secor.cli.archive_erase import erase_command
 from secor.cli.archive_expire import expire_command
 from secor.cli.exit_codes import Exit
@@ -54,17 +54,17 @@ class _Compacted:
 
     topic: str
     plan: Plan | None = None
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[RewriteResult] = field(default_factory=list)
 
     @property
-    def ranges(self) -> list[Range]:
+    def ranges(self) -> list[JoinedRange]:
         """The ranges that were, or would be, joined."""
         if self.plan is not None:
             return list(self.plan.ranges)
         return [part for outcome in self.outcomes for part in outcome.done]
 
     @property
-    def failed(self) -> list[tuple[Range, str]]:
+    def failed(self) -> list[tuple[JoinedRange, str]]:
         """The ranges that stay as they are, and why."""
         return [
             (failed.range, failed.why) for outcome in self.outcomes for failed in outcome.failed
@@ -165,7 +165,7 @@ def compact_command(
     return Exit.OK
 
 
-def _limits(older_than: str, target_size: str) -> Limits:
+def _limits(older_than: str, target_size: str) -> RewriteLimits:
     try:
         age, size = parse_duration(older_than), parse_size(target_size)
     except ValueError as error:
@@ -175,7 +175,7 @@ def _limits(older_than: str, target_size: str) -> Limits:
             f"--older-than {older_than} --target-size {target_size}: give a time such as 1d and a"
             " size such as 256MiB"
         )
-    return Limits(SystemClock().now() - age, size)
+    return RewriteLimits(SystemClock().now() - age, size)
 
 
 def _topics(config: Config, store: ObjectStore, topic: str | None) -> list[str]:

@@ -16,7 +16,7 @@ from secor import __version__
 from secor.archive.erasures import SETTING
 from secor.archive.rewrite.erasing import Eraser, Searched
 from secor.archive.rewrite.field_search import FieldSearch
-from secor.archive.rewrite.planning import Failed, Outcome
+from secor.archive.rewrite.planning import FailedRange, RewriteResult
 from secor.cli.erased_values import Keys, search_of
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, earlier_routes, human_size, require_stored
@@ -164,7 +164,9 @@ def erase_command(
         hashed = eraser.secret.hasher(topic)
     if search is None:
         result.absent = [
-            name for key, name in wanted.all.items() if hashed(key) not in result.searched.found
+            name
+            for key, name in wanted.all.items()
+            if hashed(key) not in result.searched.found_hashes
         ]
     if as_json:
         click.echo(json.dumps(result.as_json(), indent=2))
@@ -253,7 +255,7 @@ class _Result:
     topic: str
     dry_run: bool
     searched: Searched = field(default_factory=Searched)
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[RewriteResult] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     versions: _Versions = field(default_factory=_Versions)
     copies: list[str] = field(default_factory=list)
@@ -271,7 +273,7 @@ class _Result:
         return {**damaged, **self.searched.unsearchable}
 
     @property
-    def failed(self) -> list[Failed]:
+    def failed(self) -> list[FailedRange]:
         """Ranges that stay as they are."""
         return [failed for outcome in self.outcomes for failed in outcome.failed]
 
@@ -313,7 +315,7 @@ class _Result:
                 err=True,
             )
         if self.search is not None:
-            absent = len(self.search.values) - len(self.search.found)
+            absent = len(self.search.values) - len(self.search.found_values)
             if absent:
                 click.echo(f"no message has {how_many(absent, 'value')} of the file")
         for failed in self.failed:

@@ -226,8 +226,14 @@ def _print(logs: Sequence[LogExpiry], *, dry_run: bool, note: bool, as_json: boo
     if days:
         rows = [("topic", "day", "objects", "messages", "size")]
         rows += [
-            (topic, day, f"{it['objects']:,}", f"{it['messages']:,}", human_size(it["bytes"]))
-            for (topic, day), it in days.items()
+            (
+                topic,
+                day,
+                f"{of_day['objects']:,}",
+                f"{of_day['messages']:,}",
+                human_size(of_day["bytes"]),
+            )
+            for (topic, day), of_day in days.items()
         ]
         for line in table(rows, left=frozenset({0, 1})):
             click.echo(line)

@@ -121,12 +121,12 @@ def sampled(job: Job, sample: int | None) -> RestoreConfig:
     extents = [job.source.extent(source) for source in job.sources()]
     ranges = tuple(
         Range(
-            topic=it.source.topic,
-            partition=it.source.partition,
-            start=max(it.range.start, it.range.end - sample),
-            end=it.range.end,
+            topic=extent.source.topic,
+            partition=extent.source.partition,
+            start=max(extent.range.start, extent.range.end - sample),
+            end=extent.range.end,
         )
-        for it in extents
+        for extent in extents
     )
     return job.config.model_copy(
         update={"source": job.config.source.model_copy(update={"ranges": ranges})}

@@ -12,7 +12,7 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from secor.archive.evidence.checking import Change, Check, CheckJournal, Finding
+from secor.archive.evidence.checking import Change, Check, CheckJournal, ObjectChange
 from secor.archive.evidence.record import Evidence, read_evidence
 from secor.archive.evidence.signature import (
     is_signature,
@@ -151,7 +151,7 @@ def _store(evidence: Evidence, file: Path, config: Path | None, directory: Path 
         ) from error
 
 
-def _print(check: Check, findings: list[Finding], signed: str, *, as_json: bool) -> None:
+def _print(check: Check, findings: list[ObjectChange], signed: str, *, as_json: bool) -> None:
     evidence, counts = check.evidence, Counter(finding.change for finding in findings)
     changed = [f"{counts[change]:,} {change}" for change in Change if counts[change]]
     objects = how_many(check.same, "object")

@@ -155,9 +155,9 @@ class _Result:
 
     def lines(self) -> list[str]:
         """Say what still holds the rows."""
-        old, found = self.holders.snapshots, []
+        old, advice = self.holders.snapshots, []
         if self.hidden:
-            found.append(
+            advice.append(
                 f"data files: {DELETE_MODE} is not {COPY_ON_WRITE}, so the rows are hidden, until"
                 f" 'secor tables maintain CONFIG {self.table} --step rewrite_data_files'"
             )
@@ -165,12 +165,12 @@ class _Result:
             span = f"{old[0].snapshot_id} to {old[-1].snapshot_id}"
             until = self.holders.until
             when = "" if until is None else f", which may expire from {iso_time(until / 1000)} on"
-            found.append(
+            advice.append(
                 f"{how_many(len(old), 'earlier snapshot')} ({span}){when}: 'secor tables maintain"
                 " --step expire_snapshots'"
             )
-        found += [f"the branch or tag {name}: drop it" for name in self.holders.named]
-        return found
+        advice += [f"the branch or tag {name}: drop it" for name in self.holders.named]
+        return advice
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def _codecs(extension: str) -> Collection[str]:
 
 def extension_of(key: str) -> str:
     """Return the extension of an object that can be joined; "" for others."""
-    return max((it for it in JOINED if key.endswith(it)), key=len, default="")
+    return max((member for member in JOINED if key.endswith(member)), key=len, default="")
 
 
 def join(

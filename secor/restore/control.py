@@ -230,7 +230,7 @@ def _decode(where: TopicPartition, value: bytes) -> JobRecord:
             int(decoded["generation"]),
             str(decoded["spec"]),
             int(decoded["partitions"]),
-            {str(topic): str(it) for topic, it in decoded.get("targets", {}).items()},
+            {str(topic): str(topic_id) for topic, topic_id in decoded.get("targets", {}).items()},
             None if decoded.get("archive") is None else str(decoded["archive"]),
         )
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:

@@ -115,5 +115,5 @@ def read_copies(log: TargetLog, partitions: Iterable[TopicPartition], job: str) 
         for source, stored in part.offsets.items():
             known = copies.offsets.get(source, stored)
             # Of two, from before and after partitions were added, the lower loses nothing.
-            copies.offsets[source] = min(known, stored, key=lambda it: it.next_offset)
+            copies.offsets[source] = min(known, stored, key=lambda copy: copy.next_offset)
     return copies

@@ -9,7 +9,7 @@ from secor.core.ports import Clock
 from secor.core.transactions import BrokerCode, ProducerIdentity, Request, TransactionRequests
 from secor.restore.model import id_prefix
 from secor.restore.preflight import Finding, Severity
-from secor.restore.writer.decisions import Action, decide, missing_right
+from secor.restore.writer.decisions import WriterAction, decide, missing_right
 from secor.restore.writer.requesting import Requester, RequestRefused
 
 PATIENCE = 30.0
@@ -54,7 +54,7 @@ def probe_fencing(
         )
     except RequestRefused as refused:
         refusal = refused.refusal
-        if refusal.request is Request.END_TXN and refusal.action is Action.FENCED:
+        if refusal.request is Request.END_TXN and refusal.action is WriterAction.FENCED:
             return []
         return [Finding(Severity.REFUSE, name, _advice(job, refusal.code, str(refusal)))]
     what = f"the brokers took a request of epoch {first.epoch} after {second.epoch} was given out"
@@ -71,6 +71,6 @@ def _advice(job: str, code: BrokerCode, what: str) -> str:
     right = missing_right(code, id_prefix(probe_id(job)), None)
     if right is not None:
         return f"{what}: {right}"
-    if decide(Request.INIT_PRODUCER_ID, code) is Action.RETRY:
+    if decide(Request.INIT_PRODUCER_ID, code) is WriterAction.RETRY:
         raise Unavailable(f"the coordinator of transactions: {what}")
     return what

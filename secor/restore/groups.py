@@ -80,9 +80,11 @@ class Places:
         """``count`` is asked about runs with gaps in their source offsets."""
         runs: dict[tuple[SourcePartition, TopicPartition], list[tuple[int, int, int, int]]] = {}
         for pair in pairs:
-            it = pair.placement
-            key = (pair.source, it.topic_partition)
-            runs.setdefault(key, []).append((it.first, it.last, it.base_offset, it.records))
+            placement = pair.placement
+            key = (pair.source, placement.topic_partition)
+            runs.setdefault(key, []).append(
+                (placement.first, placement.last, placement.base_offset, placement.records)
+            )
         self._runs = {key: np.array(sorted(rows), np.int64) for key, rows in runs.items()}
         self._count = count
 
@@ -101,11 +103,11 @@ class Places:
         """
         first, last, base, records = self._runs[source, target].T
         places = base[first >= offset].tolist()
-        for at in np.flatnonzero((first < offset) & (last >= offset)):
-            dense = records[at] == last[at] - first[at] + 1
-            before = OffsetRange(int(first[at]), offset)
-            skipped = offset - first[at] if dense else self._count(source, target, before)
-            places.append(int(base[at] + skipped))
+        for index in np.flatnonzero((first < offset) & (last >= offset)):
+            dense = records[index] == last[index] - first[index] + 1
+            before = OffsetRange(int(first[index]), offset)
+            skipped = offset - first[index] if dense else self._count(source, target, before)
+            places.append(int(base[index] + skipped))
         return min(places, default=None)
 
     def end(self, target: TopicPartition) -> int:
@@ -133,20 +135,22 @@ def translate(
         (other_source.topic, other_source.partition): other_source for other_source in sources
     }
     known: dict[SourcePartition, GroupOffset] = {}
-    for it in committed:
-        source = by_source.get((it.topic_partition.topic, it.topic_partition.partition))
+    for group_offset in committed:
+        source = by_source.get(
+            (group_offset.topic_partition.topic, group_offset.topic_partition.partition)
+        )
         if source is None:
-            yield Untranslated(it, "the job restores no such partition")
+            yield Untranslated(group_offset, "the job restores no such partition")
         elif source not in written:
-            yield Untranslated(it, "the job has written nothing of this partition yet")
+            yield Untranslated(group_offset, "the job has written nothing of this partition yet")
         else:
-            known[source] = it
+            known[source] = group_offset
     targets = sorted({target for source in known for target in places.targets(source)})
     for target in targets:
         yield _of_target(target, known, written, places)
-    for source, it in sorted(known.items()):
+    for source, group_offset in sorted(known.items()):
         if not places.targets(source):
-            yield _by_time(it, by_time(source, it.offset))
+            yield _by_time(group_offset, by_time(source, group_offset.offset))
 
 
 def _of_target(

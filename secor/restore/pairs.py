@@ -16,7 +16,7 @@ from secor.core.model import TopicPartition
 from secor.core.text import load_json
 from secor.restore.model import SourcePartition, canonical
 from secor.restore.offsets import record
-from secor.restore.writer.model import Placement
+from secor.restore.writer.model import BatchPlacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Pair:
     """A run of ``records`` on the target, of source offsets from ``first`` to ``last``."""
 
     source: SourcePartition
-    placement: Placement
+    placement: BatchPlacement
 
 
 def pairs_record(
-    job: str, source: SourcePartition, placements: Sequence[Placement], timestamp: int
+    job: str, source: SourcePartition, placements: Sequence[BatchPlacement], timestamp: int
 ) -> pa.RecordBatch | None:
     """Return the record of a transaction; None where nothing was written."""
     if not placements:
@@ -70,7 +70,10 @@ def pairs_of(job: str, rows: Iterable[tuple[bytes | None, bytes | None]]) -> lis
         try:
             placed = load_json(value)["placed"]
             pairs += [
-                Pair(source, Placement(TopicPartition(topic, partition), base, count, first, last))
+                Pair(
+                    source,
+                    BatchPlacement(TopicPartition(topic, partition), base, count, first, last),
+                )
                 for first, last, topic, partition, base, count in placed
             ]
         except (ValueError, TypeError, KeyError):

@@ -108,10 +108,14 @@ def compare_group(
     known = {schema_id: present[schema_id] for schema_id in wanted if schema_id in present}
     return GroupState(
         group,
-        equal=sum(known[it] == wanted[it] for it in known),
-        moved_on=sum(known[it] > wanted[it] for it in known),
+        equal=sum(known[topic_partition] == wanted[topic_partition] for topic_partition in known),
+        moved_on=sum(known[topic_partition] > wanted[topic_partition] for topic_partition in known),
         missing=len(wanted) - len(known),
-        behind={it: (known[it], wanted[it]) for it in sorted(known) if known[it] < wanted[it]},
+        behind={
+            topic_partition: (known[topic_partition], wanted[topic_partition])
+            for topic_partition in sorted(known)
+            if known[topic_partition] < wanted[topic_partition]
+        },
         running=running,
     )
 
@@ -121,18 +125,18 @@ def state_of_groups(
 ) -> KindState:
     """Return the state of all groups; ``refused`` and ``notes`` are further sentences."""
     obstacles = [
-        f"group {it.group} is running ({it.running}) and lacks"
-        f" {how_many(it.missing, 'restored offset')}: stop its members, and run again"
-        for it in groups
-        if it.running and it.missing
+        f"group {state.group} is running ({state.running}) and lacks"
+        f" {how_many(state.missing, 'restored offset')}: stop its members, and run again"
+        for state in groups
+        if state.running and state.missing
     ]
-    for it in groups:
-        if it.behind:
-            place, (present, wanted) = next(iter(it.behind.items()))
+    for state in groups:
+        if state.behind:
+            place, (present, wanted) = next(iter(state.behind.items()))
             obstacles.append(
-                f"group {it.group} has committed {present} for {place}, which is before the"
-                f" restored {wanted} ({how_many(len(it.behind), 'such offset')}): if nobody has set"
-                " it back on purpose, run again with --force"
+                f"group {state.group} has committed {present} for {place}, which is before the"
+                f" restored {wanted} ({how_many(len(state.behind), 'such offset')}): if nobody has"
+                " set it back on purpose, run again with --force"
             )
     moved = [group for group in groups if group.moved_on]
     further = f"{how_many(len(moved), 'group has', 'groups have')} consumed more since"

@@ -45,8 +45,8 @@ def selected_offsets(extent: SourceExtent, ranges: Ranges) -> list[OffsetRange]:
     if wanted is None:
         return [extent.range]
     selected: list[OffsetRange] = []
-    for it in sorted(wanted):
-        start, end = max(it.start, extent.range.start), min(it.end, extent.range.end)
+    for chosen in sorted(wanted):
+        start, end = max(chosen.start, extent.range.start), min(chosen.end, extent.range.end)
         if selected:
             start = max(start, selected[-1].end)
         if start < end:

@@ -64,7 +64,9 @@ class TargetGuard:
 
         Raises ``TargetRemade``, ``Unavailable``, and what ``record`` does.
         """
-        self._kept = self._record({topic: it for topic, it in self._ask(topics).items() if it})
+        self._kept = self._record(
+            {topic: topic_id for topic, topic_id in self._ask(topics).items() if topic_id}
+        )
         self.look_now()
 
     def look(self) -> None:

@@ -16,7 +16,7 @@ from secor.restore.model import Boundary, JobSpec, Piece, Silence, SourcePartiti
 from secor.restore.offsets import StoredOffset, offset_key, record
 from secor.restore.pairs import pairs_record
 from secor.restore.ports import PieceReader, RestoreSource, Router
-from secor.restore.writer.model import State
+from secor.restore.writer.model import WriterState
 from secor.restore.writer.writer import TransactionalWriter
 
 IDLE_WAIT = 1.0
@@ -128,14 +128,14 @@ class Task:
             return Turn.ABORTED
         except SecorError:
             self._abandon()
-            if self._end_at is None or self._writer.state is not State.READY:
+            if self._end_at is None or self._writer.state is not WriterState.READY:
                 raise
             self.close()
             return Turn.ABORTED
 
     def _abandon(self) -> None:
         """Abort what is open: consumers of the target would wait for the end of its time."""
-        if self._writer.state is State.IN_TRANSACTION:
+        if self._writer.state is WriterState.IN_TRANSACTION:
             with suppress(SecorError):
                 self._writer.abort()
 

@@ -17,7 +17,7 @@ _COMPARED = ("timestamp", "key", "value", "headers")
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TargetDifference:
     """A difference at one place of the target."""
 
     topic_partition: TopicPartition
@@ -38,7 +38,7 @@ class PartitionResult:
 
     topic_partition: TopicPartition
     messages: int
-    difference: Difference | None
+    difference: TargetDifference | None
     repeated: int = 0
     withheld: int = 0
 
@@ -56,23 +56,23 @@ def compare_in_order(
         if left is None or right is None:
             break
         rows = min(left.num_rows, right.num_rows)
-        mine, other = wanted.take(rows), stored.take(rows)
-        row = _first_difference(mine, other)
+        archived, other = wanted.take(rows), stored.take(rows)
+        row = _first_difference(archived, other)
         if row is not None:
             return PartitionResult(
-                topic_partition, count + row, _differs(topic_partition, mine, other, row)
+                topic_partition, count + row, _differs(topic_partition, archived, other, row)
             )
         count += rows
     left, right = wanted.peek(), stored.peek()
     difference = None
     if left is not None:
         offset = left.column("offset")[0].as_py()
-        difference = Difference(
+        difference = TargetDifference(
             topic_partition, None, f"ends before the message of source offset {offset}"
         )
     elif right is not None:
         offset = right.column("offset")[0].as_py()
-        difference = Difference(
+        difference = TargetDifference(
             topic_partition, offset, f"offset {offset}: a message that the archive has not"
         )
     return PartitionResult(topic_partition, count, difference)
@@ -102,11 +102,11 @@ def compare_as_sets(
         if repeats:
             archived.update(hashes)
     missing = -sum(n for n in counts.values() if n < 0)
-    repeated = sum(n for it, n in counts.items() if n > 0 and it in archived)
+    repeated = sum(n for record, n in counts.items() if n > 0 and record in archived)
     extra = sum(n for n in counts.values() if n > 0) - repeated
     difference = None
     if missing or extra:
-        difference = Difference(
+        difference = TargetDifference(
             topic_partition, None, f"{missing} messages are missing and {extra} are too many"
         )
     return PartitionResult(topic_partition, total, difference, repeated)
@@ -170,10 +170,10 @@ def _first_difference(left: pa.RecordBatch, right: pa.RecordBatch) -> int | None
 
 def _differs(
     topic_partition: TopicPartition, left: pa.RecordBatch, right: pa.RecordBatch, row: int
-) -> Difference:
+) -> TargetDifference:
     wanted, actual = left.slice(row, 1).to_pylist()[0], right.slice(row, 1).to_pylist()[0]
     fields = [name for name in _COMPARED if wanted[name] != actual[name]]
-    return Difference(
+    return TargetDifference(
         topic_partition,
         actual["offset"],
         f"offset {actual['offset']}: {', '.join(fields)} are not those of source offset"

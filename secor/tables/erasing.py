@@ -49,7 +49,7 @@ class Deletion:
 
     def view_rows(self) -> list[tuple[str]]:
         """Return the rows of ``VIEW``."""
-        return [(it.hex() if isinstance(it, bytes) else str(it),) for it in self.values]
+        return [(entry.hex() if isinstance(entry, bytes) else str(entry),) for entry in self.values]
 
     def condition(self) -> str:
         """Return the condition of a row, in Spark's dialect."""
@@ -89,14 +89,14 @@ class Deletion:
 def column_type(table: Table, column: str) -> pa.DataType | None:
     """Return the type of a table's column, None where it has none of this path."""
     fields: pa.Schema | pa.StructType = table.schema
-    found: pa.DataType | None = None
+    kind: pa.DataType | None = None
     for name in column.split("."):
         position = fields.get_field_index(name) if isinstance(fields, _STRUCTS) else -1
         if position < 0:
             return None
-        found = fields.field(position).type
-        fields = found
-    return found
+        kind = fields.field(position).type
+        fields = kind
+    return kind
 
 
 _STRUCTS = (pa.Schema, pa.StructType)
@@ -166,22 +166,28 @@ def holders(before: Table, after: Table, branch: str = MAIN) -> Holders:
     kept = {snapshot.snapshot_id for snapshot in _ancestors(after, branch)}
     kept -= {snapshot.snapshot_id for snapshot in _ancestors(before, branch)}
     old = sorted(
-        (one for one in after.snapshots.values() if one.snapshot_id not in kept),
+        (candidate for candidate in after.snapshots.values() if candidate.snapshot_id not in kept),
         key=lambda snapshot: snapshot.timestamp,
     )
-    named = {name: one for name, one in after.refs.items() if name != branch and one not in kept}
-    newest = [one.timestamp for one in old if one.snapshot_id not in named.values()]
+    named = {
+        name: candidate
+        for name, candidate in after.refs.items()
+        if name != branch and candidate not in kept
+    }
+    newest = [
+        candidate.timestamp for candidate in old if candidate.snapshot_id not in named.values()
+    ]
     age = int(after.properties.get(LONGEST_AGE, _FIVE_DAYS))
     return Holders(old, named, max(newest) + age if newest else None)
 
 
 def _ancestors(table: Table, branch: str) -> list[Snapshot]:
-    found: list[Snapshot] = []
+    ancestors: list[Snapshot] = []
     snapshot = table.head(branch)
     while snapshot is not None:
-        found.append(snapshot)
+        ancestors.append(snapshot)
         snapshot = None if snapshot.parent_id is None else table.snapshots.get(snapshot.parent_id)
-    return found
+    return ancestors
 
 
 def _name(catalog: str, table: str, branch: str) -> str:

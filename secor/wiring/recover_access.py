@@ -87,15 +87,15 @@ def state_of_rules(
     there = set(present)
     more = there.difference(renamed.rules)
     obstacles = [
-        f"{rule_text(it)}: under target.topic it would be about other topics than before; make it"
+        f"{rule_text(rule)}: under target.topic it would be about other topics than before; make it"
         ' by hand, or put "acls" into recover.leave_out'
-        for it in renamed.undecided
+        for rule in renamed.undecided
     ]
     notes = [
-        f"left out, for no such topic is restored: {rule_text(it)}" for it in renamed.elsewhere
+        f"left out, for no such topic is restored: {rule_text(rule)}" for rule in renamed.elsewhere
     ]
     if more:
-        denies = sum(it.permission == "DENY" for it in more)
+        denies = sum(rule.permission == "DENY" for rule in more)
         notes.append(
             f"the target has {how_many(len(more), 'further rule')}"
             f" ({how_many(denies, 'is a DENY', 'are DENY')}), which stay"
@@ -107,7 +107,7 @@ def state_of_rules(
 def make_rules(options: Mapping[str, Any], renamed: RenamedRules) -> KindState:
     """Make the rules that are missing; those that deny come first, so that none is open."""
     missing = set(renamed.rules).difference(read_access_rules(options))
-    ordered = sorted(missing, key=lambda it: (it.permission != "DENY", it))
+    ordered = sorted(missing, key=lambda rule: (rule.permission != "DENY", rule))
     refused = create_access_rules(options, ordered) if ordered else []
     return state_of_rules(renamed, read_access_rules(options), _why(refused))
 
@@ -137,9 +137,9 @@ def state_of_quotas(
         schema_id for schema_id in wanted if _differs(schema_id, there.get(schema_id.entity, {}))
     ]
     obstacles = [
-        f"quota of {it.name}: the target has {_values(there[it.entity])}, the archive"
-        f" {_values(it.values)}; run again with --force to set it"
-        for it in others
+        f"quota of {quota.name}: the target has {_values(there[quota.entity])}, the archive"
+        f" {_values(quota.values)}; run again with --force to set it"
+        for quota in others
     ]
     done = sum(_has_all(schema_id, there.get(schema_id.entity, {})) for schema_id in wanted)
     return KindState("quotas", len(wanted), done, (*obstacles, *refused))
@@ -161,10 +161,10 @@ def make_quotas(options: Mapping[str, Any], wanted: Sequence[Quota], *, force: b
     """Set the quotas that are missing; with ``force`` also those that have other values."""
     there = {quota.entity: quota.values for quota in read_quotas(options)}
     missing = [
-        it
-        for it in wanted
-        if not _has_all(it, there.get(it.entity, {}))
-        and (force or not _differs(it, there.get(it.entity, {})))
+        candidate
+        for candidate in wanted
+        if not _has_all(candidate, there.get(candidate.entity, {}))
+        and (force or not _differs(candidate, there.get(candidate.entity, {})))
     ]
     refused = set_quotas(options, missing)
     return state_of_quotas(wanted, read_quotas(options), refused)

@@ -40,7 +40,8 @@ def expected_places(
 ) -> Counter[Place]:
     """Return how many offsets can be translated how exactly, before the restore of messages."""
     extents = {
-        TopicPartition(it.topic, it.partition): job.source.extent(it).range for it in job.sources()
+        TopicPartition(source.topic, source.partition): job.source.extent(source).range
+        for source in job.sources()
     }
     known = frozenset(topics)
     names = Counter(map(job.target_name, known))
@@ -58,9 +59,9 @@ def restored_groups(
     known = frozenset(topics)
     chosen = [offset for offset in offsets if offset.topic_partition.topic in known]
     left_out = [
-        Untranslated(it, "the recovery does not restore this topic")
-        for it in offsets
-        if it.topic_partition.topic not in known
+        Untranslated(group_offset, "the recovery does not restore this topic")
+        for group_offset in offsets
+        if group_offset.topic_partition.topic not in known
     ]
     refused: list[Untranslated] = []
     wanted: dict[str, dict[TopicPartition, Committed]] = defaultdict(dict)
@@ -88,12 +89,16 @@ def _of_nothing_archived(job: Job, untranslated: Untranslated) -> Translation | 
 
     Without a committed offset a consumer might begin at the end, behind what comes meanwhile.
     """
-    it = untranslated.offset
-    target = TopicPartition(job.target_name(it.topic_partition.topic), it.topic_partition.partition)
+    group_offset = untranslated.offset
+    target = TopicPartition(
+        job.target_name(group_offset.topic_partition.topic), group_offset.topic_partition.partition
+    )
     if job.config.target.partitioning != "same" or target not in job.log.partitions(target.topic):
         return untranslated
     start = job.log.start(target)
-    return Translation(it.group, target, Position(start, Precision.EXACT), (it,))
+    return Translation(
+        group_offset.group, target, Position(start, Precision.EXACT), (group_offset,)
+    )
 
 
 def look_at_groups(admin: GroupAdmin, restored: RestoredGroups) -> KindState:
@@ -115,8 +120,8 @@ def commit_groups(admin: GroupAdmin, restored: RestoredGroups, *, force: bool) -
         wanted = restored.wanted[state.group]
         there = present.get(state.group, {})
         missing = {
-            place: it
-            for place, it in wanted.items()
+            place: offset
+            for place, offset in wanted.items()
             if place not in there or (force and place in state.behind)
         }
         if missing:
@@ -149,8 +154,8 @@ def _states(
     for group, wanted in restored.wanted.items():
         state = known.get(group)
         running = state if state is not None and state not in RUNNING_UNLESS else None
-        there = {place: it.offset for place, it in present.get(group, {}).items()}
-        goal = {place: it.offset for place, it in wanted.items()}
+        there = {place: offset.offset for place, offset in present.get(group, {}).items()}
+        goal = {place: offset.offset for place, offset in wanted.items()}
         states.append(compare_group(group, goal, there, running))
     return states, present
 
@@ -159,7 +164,9 @@ def _summary(
     states: Sequence[GroupState], restored: RestoredGroups, refused: Sequence[str]
 ) -> KindState:
     further = [
-        f"group {it.offset.group}, {it.offset.topic_partition}: {it.why}" for it in restored.refused
+        f"group {untranslated.offset.group}, {untranslated.offset.topic_partition}:"
+        f" {untranslated.why}"
+        for untranslated in restored.refused
     ]
     return state_of_groups(states, [*further, *refused], list(_notes(restored)))
 
@@ -167,7 +174,9 @@ def _summary(
 def _notes(restored: RestoredGroups) -> Iterator[str]:
     total = sum(restored.precisions.values())
     if total:
-        kinds = ", ".join(f"{count:,} {it}" for it, count in sorted(restored.precisions.items()))
+        kinds = ", ".join(
+            f"{count:,} {precision}" for precision, count in sorted(restored.precisions.items())
+        )
         yield f"{how_many(total, 'offset')}: {kinds}"
     if restored.left_out:
         topics = sorted({group.offset.topic_partition.topic for group in restored.left_out})

@@ -66,18 +66,18 @@ RESTORE_MUTANTS = (
     Mutant(
         "restore: a commit is taken for done",
         WRITER,
-        "        self._end(Event.COMMIT_SENT, commit=True)\n",
+        "        self._end(WriterEvent.COMMIT_SENT, commit=True)\n",
         """        with suppress(SecorError):
-            self._end(Event.COMMIT_SENT, commit=True)
-        self.state = State.READY
+            self._end(WriterEvent.COMMIT_SENT, commit=True)
+        self.state = WriterState.READY
 """,
         RESTORE_TESTS,
     ),
     Mutant(
         "restore: a commit does not wait for the batches",
         WRITER,
-        "        self.flush()\n        self._end(Event.COMMIT_SENT",
-        "        self._sent = None\n        self._end(Event.COMMIT_SENT",
+        "        self.flush()\n        self._end(WriterEvent.COMMIT_SENT",
+        "        self._sent = None\n        self._end(WriterEvent.COMMIT_SENT",
         RESTORE_TESTS,
     ),
     Mutant(
@@ -90,8 +90,8 @@ RESTORE_MUTANTS = (
     Mutant(
         "restore: a fenced writer is fenced no more",
         "secor/restore/writer/decisions.py",
-        "    _C.PRODUCER_FENCED: Action.FENCED,\n",
-        "    _C.PRODUCER_FENCED: Action.GO_ON,\n",
+        "    _C.PRODUCER_FENCED: WriterAction.FENCED,\n",
+        "    _C.PRODUCER_FENCED: WriterAction.GO_ON,\n",
         RESTORE_TESTS,
     ),
     Mutant(
@@ -205,23 +205,24 @@ RESTORE_MUTANTS = (
     Mutant(
         "restore: a commit without an answer is asked about no more",
         "secor/restore/writer/requesting.py",
-        "                action = Action.FIND_LEADER if produce else Action.FIND_COORDINATOR\n",
+        "                action = WriterAction.FIND_LEADER if produce"
+        " else WriterAction.FIND_COORDINATOR\n",
         "                return ProduceAnswer(BrokerCode.NONE)  # type: ignore[return-value]\n",
         RESTORE_TESTS,
     ),
     Mutant(
         "restore: an error that nobody knows is taken for an answer",
         "secor/restore/writer/decisions.py",
-        "    return _BY_REQUEST[request].get(code, Action.REBUILD)\n",
-        "    return _BY_REQUEST[request].get(code, Action.GO_ON)\n",
+        "    return _BY_REQUEST[request].get(code, WriterAction.REBUILD)\n",
+        "    return _BY_REQUEST[request].get(code, WriterAction.GO_ON)\n",
         RESTORE_TESTS,
     ),
     Mutant(
         "restore: a dead writer may begin again",
         "secor/restore/writer/model.py",
-        "        (State.READY, Event.BEGUN): State.IN_TRANSACTION,\n",
-        """        (State.READY, Event.BEGUN): State.IN_TRANSACTION,
-        (State.DEAD, Event.BEGUN): State.IN_TRANSACTION,
+        "        (WriterState.READY, WriterEvent.BEGUN): WriterState.IN_TRANSACTION,\n",
+        """        (WriterState.READY, WriterEvent.BEGUN): WriterState.IN_TRANSACTION,
+        (WriterState.DEAD, WriterEvent.BEGUN): WriterState.IN_TRANSACTION,
 """,
         RESTORE_TESTS,
     ),

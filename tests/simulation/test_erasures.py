@@ -20,7 +20,7 @@ from secor.archive.erasures import Secret
 from secor.archive.objects import Archive
 from secor.archive.rewrite.carrying_out import Rewriter
 from secor.archive.rewrite.erasing import Eraser
-from secor.archive.rewrite.planning import Limits, plan_of
+from secor.archive.rewrite.planning import RewriteLimits, plan_of
 from secor.batch.workspace import Workspace
 from secor.core.errors import AlreadyExists, Unavailable
 from secor.core.model import Entry, OffsetRange
@@ -73,7 +73,7 @@ class World:
 
     def compact(self) -> None:
         """Join what may be joined."""
-        limits = Limits(9.0, self.rng.choice([2_000, 1 << 20]))
+        limits = RewriteLimits(9.0, self.rng.choice([2_000, 1 << 20]))
         choose = partial(plan_of, "clicks", limits=limits)
         Rewriter(Archive(self.store, "p"), "clicks", self.workspace, choose, SECRET).run()
 

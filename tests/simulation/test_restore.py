@@ -14,7 +14,7 @@ from secor.core.transactions import BrokerCode
 from secor.restore.boundaries import Boundaries, Kind
 from secor.restore.model import Boundary, Piece
 from secor.restore.offsets import record
-from secor.restore.writer.model import State
+from secor.restore.writer.model import WriterState
 from tests.simulation.restore_world import (
     MESSAGES,
     OFFSETS,
@@ -265,7 +265,7 @@ def test_the_open_transaction_of_another_source_partition_hides_no_offset() -> N
     other.initialise()
 
     def hook(name: str) -> None:
-        if name == "before produce" and other.state is State.READY:
+        if name == "before produce" and other.state is WriterState.READY:
             other.begin()
             other.write(OFFSETS, record(b"other", b"", 0))
             other.flush()

@@ -25,7 +25,7 @@ from secor.archive.erasures import Secret
 from secor.archive.objects import Archive
 from secor.archive.rewrite.carrying_out import Rewriter
 from secor.archive.rewrite.erasing import Eraser
-from secor.archive.rewrite.planning import Limits, plan_of
+from secor.archive.rewrite.planning import RewriteLimits, plan_of
 from secor.archive.verify.verifier import verify_archive_only
 from secor.batch.local_file import LocalFile
 from secor.batch.workspace import Workspace
@@ -84,7 +84,7 @@ def compact(bucket: Path) -> None:
     """Join all but the newest object."""
 
     def choose(objects: Any, waiting: Any) -> Any:
-        return plan_of(TOPIC, objects, waiting, Limits(time.time() + 60, TARGET))
+        return plan_of(TOPIC, objects, waiting, RewriteLimits(time.time() + 60, TARGET))
 
     workspace = Workspace(bucket.parent / "local", "compact")
     Rewriter(Archive(DirectoryStore(bucket), PREFIX), TOPIC, workspace, choose).run()

@@ -90,7 +90,9 @@ def put_link(
     """
     if any(stored.key == key for stored in store.list(key)):
         return
-    unread = digests_of(store, [one for one in (*old, *new) if one not in read], lambda _: None)
+    unread = digests_of(
+        store, [unread_key for unread_key in (*old, *new) if unread_key not in read], lambda _: None
+    )
     digests = {**read, **dict(unread)}
     try:
         earlier, later = (_records(store, keys, digests) for keys in (old, new))

@@ -38,7 +38,7 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ObjectChange:
     """One object that changed."""
 
     change: Change
@@ -105,7 +105,7 @@ class Check:
     later: int = 0
     read_before: int = 0
 
-    def run(self) -> Iterator[Finding]:
+    def run(self) -> Iterator[ObjectChange]:
         """Give what changed, topic by topic.  Raises ``Unavailable``, ``AccessDenied``."""
         for topic, directories in self.evidence.directories.items():
             partitions = [owner for owner in self.evidence.partitions if owner.topic == topic]
@@ -119,16 +119,16 @@ class Check:
             for partition in partitions:
                 records = {record.key: record for record in partition.objects}
                 for finding in self._compared(
-                    partition, {key: it[1] for key, it in listed.items()}
+                    partition, {key: described[1] for key, described in listed.items()}
                 ):
                     explained = _explained(finding, beginnings, directories)
                     yield _carried_on(explained, records, chain)
-            rest = {key: it for key, it in listed.items() if key not in chain.reached}
+            rest = {key: described for key, described in listed.items() if key not in chain.reached}
             yield from self._added(topic, partitions, rest)
 
     def _compared(
         self, partition: PartitionRecord, listed: Mapping[str, StoredObject]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[ObjectChange]:
         topic_partition = TopicPartition(partition.topic, partition.partition)
         records = {record.key: record for record in partition.objects}
         unread = []
@@ -140,7 +140,7 @@ class Check:
                 self.progress(record.size)
             elif stored is None:
                 self.progress(record.size)
-                yield Finding(Change.MISSING, topic_partition, key)
+                yield ObjectChange(Change.MISSING, topic_partition, key)
             else:
                 unread.append(key)
         for key, digest in digests_of(self.store, unread, self.progress):
@@ -153,29 +153,29 @@ class Check:
 
     def _finding(
         self, topic_partition: TopicPartition, record: ObjectRecord, digest: Digest | None
-    ) -> Finding | None:
+    ) -> ObjectChange | None:
         if digest is None:
-            return Finding(Change.MISSING, topic_partition, record.key)
+            return ObjectChange(Change.MISSING, topic_partition, record.key)
         if digest == Digest(record.size, record.sha256, record.crc32c):
             return None
         try:
             metadata = self.store.head(record.key).metadata or {}
         except NotFound:
-            return Finding(Change.MISSING, topic_partition, record.key)
+            return ObjectChange(Change.MISSING, topic_partition, record.key)
         text = f"SHA-256 {digest.sha256}, was {record.sha256}"
         if digest.size != record.size:
             text = f"{digest.size:,} bytes, were {record.size:,}; {text}"
         if metadata.get(SHA256) == record.sha256:
             text += "; its metadata still has that of the evidence"
         change = Change.TAMPERED if _is_of(metadata, record) else Change.REPLACED
-        return Finding(change, topic_partition, record.key, text)
+        return ObjectChange(change, topic_partition, record.key, text)
 
     def _added(
         self,
         topic: str,
         partitions: Iterable[PartitionRecord],
         listed: Mapping[str, tuple[str, StoredObject]],
-    ) -> Iterator[Finding]:
+    ) -> Iterator[ObjectChange]:
         ends = {partition.partition: partition.end for partition in partitions}
         known = {record.key for partition in partitions for record in partition.objects}
         for key, (directory, _) in listed.items():
@@ -183,12 +183,14 @@ class Check:
             if name is None or key in known or name.output_partition.startswith(ROUTED):
                 continue
             if name.partition in ends and name.start_offset < ends[name.partition]:
-                yield Finding(Change.ADDED, TopicPartition(topic, name.partition), key)
+                yield ObjectChange(Change.ADDED, TopicPartition(topic, name.partition), key)
             else:
                 self.later += 1
 
 
-def _explained(finding: Finding, beginnings: Beginnings, directories: Iterable[str]) -> Finding:
+def _explained(
+    finding: ObjectChange, beginnings: Beginnings, directories: Iterable[str]
+) -> ObjectChange:
     """Say of a missing object that it has expired, where its name is below the beginning."""
     names = (parse_key(directory, finding.key) for directory in directories)
     name = next((name for name in names if name is not None), None)
@@ -199,7 +201,9 @@ def _explained(finding: Finding, beginnings: Beginnings, directories: Iterable[s
     return replace(finding, change=Change.EXPIRED, text=text)
 
 
-def _carried_on(finding: Finding, records: Mapping[str, ObjectRecord], chain: Chain) -> Finding:
+def _carried_on(
+    finding: ObjectChange, records: Mapping[str, ObjectRecord], chain: Chain
+) -> ObjectChange:
     """Say of a missing object by what it was rewritten, where the archive has a record of that."""
     if finding.change is not Change.MISSING:
         return finding

@@ -173,18 +173,18 @@ def _offsets_in(
     topic_partition: TopicPartition, ranges: list[OffsetRange], read: Read
 ) -> np.ndarray:
     """Return the offsets of messages in these ranges; none where the log has no such range."""
-    starts = np.array([it.start for it in ranges], np.int64)
-    ends = np.array([it.end for it in ranges], np.int64)
-    found = [np.empty(0, np.int64)]
+    starts = np.array([offset_range.start for offset_range in ranges], np.int64)
+    ends = np.array([offset_range.end for offset_range in ranges], np.int64)
+    chosen = [np.empty(0, np.int64)]
     for span in _near_together(ranges):
         try:
             for chunk in read(topic_partition, span.start, span.end):
                 offsets = offsets_of(chunk.since(span.start).records)
                 index = starts.searchsorted(offsets, "right") - 1
-                found.append(offsets[(index >= 0) & (offsets < ends[index])])
+                chosen.append(offsets[(index >= 0) & (offsets < ends[index])])
         except RestartPartition:
             continue  # retention was quicker
-    return np.concatenate(found)
+    return np.concatenate(chosen)
 
 
 def _near_together(ranges: list[OffsetRange]) -> list[OffsetRange]:

@@ -31,11 +31,11 @@ from secor.archive.evidence.chain import COMPACT, ERASE, Rewriting, link_key, pu
 from secor.archive.evidence.collecting import Digest, digest_of_bytes
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead, visible
 from secor.archive.rewrite.planning import (
-    Failed,
+    FailedRange,
+    JoinedRange,
     NewObject,
-    Outcome,
     Plan,
-    Range,
+    RewriteResult,
     superseded,
 )
 from secor.batch.local_file import LocalFile
@@ -106,13 +106,13 @@ class Rewriter:
         """
         return self._next().plan
 
-    def run(self) -> list[Outcome]:
+    def run(self) -> list[RewriteResult]:
         """Finish the plan under way, then make one and carry it out.
 
         Raises ``ObjectConflict``, ``Unavailable``, ``LocalFilesExhausted``: doing it again is
         always right.
         """
-        outcomes: list[Outcome] = []
+        outcomes: list[RewriteResult] = []
         while True:
             step = self._next()
             number, plan = step.number, step.plan
@@ -176,12 +176,12 @@ class Rewriter:
         ranges = (part for part in plan.ranges if not self._made_by(part, kept))
         return replace(plan, ranges=tuple(ranges))
 
-    def _made_by(self, part: Range, backfills: set[str]) -> bool:
+    def _made_by(self, part: JoinedRange, backfills: set[str]) -> bool:
         heads = (self.archive.store.head(key) for key in part.inputs)
         return any((stored.metadata or {}).get(MARK) in backfills for stored in heads)
 
-    def _carried_out(self, number: int, plan: Plan) -> Outcome:
-        outcome = Outcome(plan)
+    def _carried_out(self, number: int, plan: Plan) -> RewriteResult:
+        outcome = RewriteResult(plan)
         erasures = self._erasures(plan)
         for part in plan.ranges:
             try:
@@ -189,7 +189,7 @@ class Rewriter:
             except _Faster:
                 break
             except (CorruptFile, ConfigurationError) as error:
-                outcome.failed.append(Failed(part, str(error)))
+                outcome.failed.append(FailedRange(part, str(error)))
                 continue
             outcome.done.append(part)
             self.progress(part.size)
@@ -209,7 +209,7 @@ class Rewriter:
             raise ConfigurationError(f"{key}: is gone, and what was to be erased is not known")
         return known.upto(plan.erasure).require()
 
-    def _rewrite(self, number: int, part: Range, erasures: Erasures, target: Target) -> None:
+    def _rewrite(self, number: int, part: JoinedRange, erasures: Erasures, target: Target) -> None:
         new_objects = [new for new in part.objects if not self._is_there(new)]
         read: dict[str, Digest] = {}
         self._put_all(number, new_objects, erasures, target, read)
@@ -224,7 +224,7 @@ class Rewriter:
         self._delete(part.inputs)
 
     def _carry_evidence_on(
-        self, number: int, part: Range, erasures: Erasures, read: Mapping[str, Digest]
+        self, number: int, part: JoinedRange, erasures: Erasures, read: Mapping[str, Digest]
     ) -> None:
         erasure = erasures.newest or None
         why = COMPACT if erasure is None else ERASE
@@ -233,7 +233,7 @@ class Rewriter:
         new = [new.key for new in part.objects]
         put_link(self.archive.store, key, rewriting, part.inputs, new, read)
 
-    def _take_back(self, part: Range) -> None:
+    def _take_back(self, part: JoinedRange) -> None:
         """Delete what was put of a range that others have written, and perhaps written again.
 
         Raises ``_Faster``.

@@ -34,10 +34,10 @@ from secor.archive.rewrite.carrying_out import (
 from secor.archive.rewrite.field_search import FieldSearch
 from secor.archive.rewrite.planning import (
     ERASING_VERSION,
+    JoinedRange,
     NewObject,
-    Outcome,
     Plan,
-    Range,
+    RewriteResult,
     StoredBatch,
     batches_of,
     superseded,
@@ -65,11 +65,11 @@ class Searched:
     ``later`` is the number of objects that are not committed yet.
     """
 
-    ranges: list[Range] = field(default_factory=list)
+    ranges: list[JoinedRange] = field(default_factory=list)
     objects: int = 0
     messages: int = 0
     emptied: int = 0
-    found: set[bytes] = field(default_factory=set)
+    found_hashes: set[bytes] = field(default_factory=set)
     unsearchable: dict[str, str] = field(default_factory=dict)
     later: int = 0
 
@@ -106,7 +106,7 @@ def _by_log(item: tuple[tuple[int, int, str | None], object]) -> tuple[int, int,
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class ErasureSearch:
     """Looks for what lists name; makes a plan to erase it."""
 
     archive: Archive
@@ -152,7 +152,7 @@ class Search:
             why = _unsearchable(archived)
             if why is None:
                 try:
-                    counts.append(_count(archive, archived, chosen, result.found))
+                    counts.append(_count(archive, archived, chosen, result.found_hashes))
                 except CorruptFile as error:
                     why = str(error).removeprefix(f"{archived.key}: ")
             if why is not None:
@@ -197,13 +197,14 @@ class Eraser:
             objects = self._objects()
             wanted = self._wanted(objects, keys, tombstones=tombstones)
             erasures = self._known().and_also(wanted)
-            return Search(self.archive, self.topic, erasures, self.progress).run(visible(objects))
+            search = ErasureSearch(self.archive, self.topic, erasures, self.progress)
+            return search.run(visible(objects))
 
         return again_where_objects_go(searched)
 
     def run(
         self, keys: Collection[bytes | None], workspace: Workspace, *, tombstones: bool
-    ) -> tuple[Searched, list[Outcome]]:
+    ) -> tuple[Searched, list[RewriteResult]]:
         """Put the list of the keys, then rewrite what holds messages of them.
 
         What was found, and what became of it, also of plans that others had begun.  Raises
@@ -214,7 +215,7 @@ class Eraser:
         erasures = self._known()
         if wanted.hashes or wanted.offsets:
             erasures = agree(self.archive.store, erasures, wanted)
-        search = Search(self.archive, self.topic, erasures, self.progress)
+        search = ErasureSearch(self.archive, self.topic, erasures, self.progress)
         result = Searched()
 
         def choose(objects: list[ArchivedObject], _: list[ArchivedObject]) -> Plan:
@@ -223,7 +224,7 @@ class Eraser:
             return search.plan(result)
 
         rewriter = Rewriter(self.archive, self.topic, workspace, choose, self.secret)
-        outcomes: list[Outcome] = []
+        outcomes: list[RewriteResult] = []
         while not outcomes or outcomes[-1].plan.erasure != erasures.newest:
             done = rewriter.run()
             outcomes += done
@@ -324,7 +325,7 @@ def _fixed(batch: StoredBatch, *, complete: bool) -> str | None:
 
 
 def _count(
-    archive: Archive, archived: ArchivedObject, chosen: LogErasures, found: set[bytes]
+    archive: Archive, archived: ArchivedObject, chosen: LogErasures, found_hashes: set[bytes]
 ) -> _Count:
     """Read an object.  Raises ``CorruptFile``, ``NotFound``."""
     count = _Count(archived)
@@ -341,7 +342,7 @@ def _count(
         count.emptied += int(_full(records, emptied).sum())
         if chosen.has_keys and (gone.any() or emptied.any()):
             keys = records.column("key").filter(pa.array(gone | emptied))
-            found.update(chosen.hashes(keys.unique()))
+            found_hashes.update(chosen.hashes(keys.unique()))
         kept = records.filter(pa.array(~gone)) if gone.any() else records
         _add(count, kept)
     return count
@@ -370,7 +371,7 @@ def _add(count: _Count, kept: pa.RecordBatch) -> None:
         )
 
 
-def _range(batch: StoredBatch, counts: Sequence[_Count], number: int) -> Range:
+def _range(batch: StoredBatch, counts: Sequence[_Count], number: int) -> JoinedRange:
     rewrite = max(archived.name.rewrite for archived in batch.objects) + 1
     objects = []
     for count in sorted(counts, key=lambda count: count.archived.name.place):
@@ -395,6 +396,6 @@ def _range(batch: StoredBatch, counts: Sequence[_Count], number: int) -> Range:
                 metadata=new_info.metadata(),
             )
         )
-    return Range(
+    return JoinedRange(
         batch.objects[0].name.partition, batch.range.start, batch.range.end, tuple(objects)
     )

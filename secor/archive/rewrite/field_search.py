@@ -26,15 +26,16 @@ Log = tuple[int, int, str | None]
 class FieldSearch:
     """Finds messages whose field at ``path`` has one of ``values``, as text.
 
-    ``unread`` counts the messages with a value that the decoder could not decode, ``found`` the
-    values that were there; ``damaged`` gives keys of objects that could not be read, and why.
+    ``unread`` counts the messages with a value that the decoder could not decode,
+    ``found_values`` are the values that were there; ``damaged`` gives keys of objects that could
+    not be read, and why.
     """
 
     decoder: Decoder
     path: str
     values: frozenset[str]
     unread: int = 0
-    found: set[str] = field(default_factory=set)
+    found_values: set[str] = field(default_factory=set)
     damaged: dict[str, str] = field(default_factory=dict)
 
     def run(
@@ -82,7 +83,7 @@ class FieldSearch:
             table = np.array([text in self.values for text in column.distinct], bool)
             hits = column.lookup(table, null=False)
             chosen[rows] = hits
-            self.found.update(self.values.intersection(column.distinct))
+            self.found_values.update(self.values.intersection(column.distinct))
             self.unread += sum(bool(with_value[rows[row]]) for row in decoded.bad)
         return chosen
 

@@ -41,7 +41,7 @@ class NewObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class JoinedRange:
     """Neighbouring batches that become one: an object in each of their output partitions."""
 
     partition: int
@@ -65,7 +65,7 @@ class Plan:
     """What to join of a topic; with ``erasure`` also what to leave out: the number of a list."""
 
     topic: str
-    ranges: tuple[Range, ...]
+    ranges: tuple[JoinedRange, ...]
     version: int = VERSION
     erasure: int | None = None
     target: Target = AS_THEY_ARE
@@ -79,24 +79,24 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedRange:
     """A range that stays as it is, and why."""
 
-    range: Range
+    range: JoinedRange
     why: str
 
 
 @dataclass(slots=True)
-class Outcome:
+class RewriteResult:
     """What became of a plan."""
 
     plan: Plan
-    done: list[Range] = field(default_factory=list)
-    failed: list[Failed] = field(default_factory=list)
+    done: list[JoinedRange] = field(default_factory=list)
+    failed: list[FailedRange] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RewriteLimits:
     """Objects modified at or after ``before`` (seconds since the epoch) stay; sizes in bytes.
 
     What is made has the format and codec of ``target``; objects whose name tells that they have
@@ -145,7 +145,7 @@ def plan_of(
     topic: str,
     objects: Iterable[ArchivedObject],
     quarantined: Iterable[ArchivedObject],
-    limits: Limits,
+    limits: RewriteLimits,
 ) -> Plan:
     """Return what to join of a topic's described objects; ``quarantined`` are those of its own.
 
@@ -161,7 +161,7 @@ def plan_of(
         start = archived.batch_start
         end = archived.info.batch.end if archived.info else start + 1
         waiting[archived.name.partition].append(OffsetRange(start, end))
-    ranges: list[Range] = []
+    ranges: list[JoinedRange] = []
     for partition, of_partition in sorted(by_partition.items()):
         batches = _batches(of_partition, waiting[partition], limits)
         ranges += (_range(partition, chosen, limits) for chosen in _runs(batches, limits))
@@ -190,7 +190,7 @@ def batches_of(objects: Iterable[ArchivedObject]) -> list[StoredBatch]:
 
 
 def _batches(
-    objects: Sequence[ArchivedObject], waiting: Sequence[OffsetRange], limits: Limits
+    objects: Sequence[ArchivedObject], waiting: Sequence[OffsetRange], limits: RewriteLimits
 ) -> list[StoredBatch]:
     """Return a partition's batches in the order of offsets, with what stays as it is."""
     batches = batches_of(objects)
@@ -211,7 +211,7 @@ def _meet(first: OffsetRange, second: OffsetRange) -> bool:
     return first.start < second.end and second.start < first.end
 
 
-def _may_be_joined(batch: StoredBatch, limits: Limits) -> bool:
+def _may_be_joined(batch: StoredBatch, limits: RewriteLimits) -> bool:
     places = {archived.name.place for archived in batch.objects}
     return len(places) == len(batch.objects) and all(
         archived.info is not None
@@ -226,7 +226,7 @@ def _may_be_joined(batch: StoredBatch, limits: Limits) -> bool:
     )
 
 
-def _runs(batches: Sequence[StoredBatch], limits: Limits) -> Iterator[list[StoredBatch]]:
+def _runs(batches: Sequence[StoredBatch], limits: RewriteLimits) -> Iterator[list[StoredBatch]]:
     """Give batches to join, whose objects become fewer by a third at least."""
     run: list[StoredBatch] = []
     sizes: defaultdict[tuple[str, str], int] = defaultdict(int)
@@ -250,13 +250,18 @@ def _runs(batches: Sequence[StoredBatch], limits: Limits) -> Iterator[list[Store
 
 def _follows(last: StoredBatch, batch: StoredBatch) -> bool:
     alike = [
-        (it.generation, it.first.fingerprint, it.first.topic_id, it.objects[0].name.extension)
-        for it in (last, batch)
+        (
+            stored_batch.generation,
+            stored_batch.first.fingerprint,
+            stored_batch.first.topic_id,
+            stored_batch.objects[0].name.extension,
+        )
+        for stored_batch in (last, batch)
     ]
     return last.range.end == batch.range.start and alike[0] == alike[1]
 
 
-def _worth(run: list[StoredBatch], limits: Limits) -> Iterator[list[StoredBatch]]:
+def _worth(run: list[StoredBatch], limits: RewriteLimits) -> Iterator[list[StoredBatch]]:
     """Give a run without the batches at its ends that have little in common with the others.
 
     Else what was joined yesterday, hour by hour, would be written again today; and a large one
@@ -287,7 +292,7 @@ def _places(batches: Sequence[StoredBatch]) -> set[tuple[str, str]]:
     return {archived.name.place for batch in batches for archived in batch.objects}
 
 
-def _range(partition: int, batches: Sequence[StoredBatch], limits: Limits) -> Range:
+def _range(partition: int, batches: Sequence[StoredBatch], limits: RewriteLimits) -> JoinedRange:
     start, end = batches[0].range.start, batches[-1].range.end
     by_place: defaultdict[tuple[str, str], list[ArchivedObject]] = defaultdict(list)
     for batch in batches:
@@ -298,11 +303,11 @@ def _range(partition: int, batches: Sequence[StoredBatch], limits: Limits) -> Ra
         _new_object(of_place, OffsetRange(start, end), rewrite, limits)
         for _, of_place in sorted(by_place.items())
     )
-    return Range(partition, start, end, tuple(objects))
+    return JoinedRange(partition, start, end, tuple(objects))
 
 
 def _new_object(
-    inputs: Sequence[ArchivedObject], batch: OffsetRange, rewrite: int, limits: Limits
+    inputs: Sequence[ArchivedObject], batch: OffsetRange, rewrite: int, limits: RewriteLimits
 ) -> NewObject:
     infos = [archived.info for archived in inputs if archived.info is not None]
     name = replace(

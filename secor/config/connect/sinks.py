@@ -16,19 +16,19 @@ Convert = Callable[[Properties, str], tuple[str, Draft]]
 
 
 @dataclass(frozen=True, slots=True)
-class Sink:
+class SinkConnector:
     """A sink connector: what people call it, and what translates its settings."""
 
     name: str
     convert: Convert
 
 
-_CONFLUENT = Sink("Confluent's S3 sink", confluent_s3.convert)
-_AIVEN = Sink("Aiven's S3 sink", aiven_s3.convert)
-_ICEBERG = Sink("the Iceberg sink", iceberg.convert)
-_HUDI = Sink("Hudi's sink", hudi_sink.convert)
+_CONFLUENT = SinkConnector("Confluent's S3 sink", confluent_s3.convert)
+_AIVEN = SinkConnector("Aiven's S3 sink", aiven_s3.convert)
+_ICEBERG = SinkConnector("the Iceberg sink", iceberg.convert)
+_HUDI = SinkConnector("Hudi's sink", hudi_sink.convert)
 
-SINKS: Mapping[str, Sink] = MappingProxyType(
+SINKS: Mapping[str, SinkConnector] = MappingProxyType(
     {
         **dict.fromkeys(sorted(confluent_s3.CLASSES), _CONFLUENT),
         **dict.fromkeys(sorted(aiven_s3.CLASSES), _AIVEN),

@@ -75,10 +75,10 @@ def _milliseconds(time: Any) -> int | None:
     """Return milliseconds since the epoch of a number, a time, or its text in ISO 8601."""
     if time is None or isinstance(time, int):
         return time
-    at = datetime.fromisoformat(time) if isinstance(time, str) else time
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=UTC)
-    seconds = at - datetime(1970, 1, 1, tzinfo=UTC)
+    moment = datetime.fromisoformat(time) if isinstance(time, str) else time
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    seconds = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (seconds.days * 86_400 + seconds.seconds) * 1000 + seconds.microseconds // 1000
 
 

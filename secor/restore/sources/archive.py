@@ -59,15 +59,15 @@ class TopicListings:
         keys.
         """
         with self._lock:
-            at, listed = self._listed.get(topic, (-LISTED_FOR, {}))
-            if not listed or self._now() - at >= LISTED_FOR:
-                at, listed = self._now(), {}
+            listed_at, listed = self._listed.get(topic, (-LISTED_FOR, {}))
+            if not listed or self._now() - listed_at >= LISTED_FOR:
+                listed_at, listed = self._now(), {}
                 for archived in archive.objects(topic, generations=generations):
                     listed.setdefault(archived.name.partition, []).append(archived)
                 self._beginnings[topic] = archive.beginnings(topic)
                 known, root = self._erasures.get(topic, NO_ERASURES), archive.root(topic)
                 self._erasures[topic] = read_erasures(archive.store, root, secret, known).require()
-                self._listed[topic] = at, listed
+                self._listed[topic] = listed_at, listed
             return listed.get(partition, [])
 
     def beginnings(self, topic: str) -> Beginnings:
@@ -333,7 +333,9 @@ def _left_out(units: Sequence[Unit]) -> tuple[int, tuple[str, ...]]:
     described = [
         (stored, stored.info.left_out) for unit in units for stored in unit.objects if stored.info
     ]
-    uncounted = (it.key for it, left_out in described if left_out is None and it.is_text)
+    uncounted = (
+        kept_unit.key for kept_unit, left_out in described if left_out is None and kept_unit.is_text
+    )
     return sum(left_out or 0 for _, left_out in described), tuple(uncounted)
 
 

@@ -77,7 +77,7 @@ class ConfluentLayout:
             keys = self._whole(companions.get("keys"), open_)
             headers = self._whole(companions.get("headers"), open_)
             columns = [values, *(column for column in (keys, headers) if column is not None)]
-            for at, row in enumerate(zip_longest(*columns, fillvalue=_MISSING)):
+            for index, row in enumerate(zip_longest(*columns, fillvalue=_MISSING)):
                 if _MISSING in row:
                     raise ArchiveIncomplete(
                         f"{foreign_object.key}: the files next to it have other rows"
@@ -85,7 +85,7 @@ class ConfluentLayout:
                 rest = list(row[1:])
                 key = as_bytes(rest.pop(0)) if keys is not None else None
                 yield ForeignMessage(
-                    foreign_object.named + at,
+                    foreign_object.named + index,
                     None,
                     key,
                     as_bytes(row[0]),

@@ -124,13 +124,13 @@ def units_of(objects: Iterable[ArchivedObject]) -> list[Unit]:
     """
     units: list[Unit] = []
     ordered = sorted(objects, key=lambda archived: (archived.name.generation, *_range(archived)))
-    for generation, of_generation in groupby(ordered, key=lambda it: it.name.generation):
+    for generation, of_generation in groupby(ordered, key=lambda stored: stored.name.generation):
         batches = [
             (start, end, tuple(group)) for (start, end), group in groupby(of_generation, key=_range)
         ]
-        for at, (start, end, group) in enumerate(batches):
+        for index, (start, end, group) in enumerate(batches):
             if end == UNKNOWN_END:
-                later = (after for after, _, _ in batches[at + 1 :] if after > start)
+                later = (after for after, _, _ in batches[index + 1 :] if after > start)
                 end = next(later, UNKNOWN_END)
             units.append(Unit(start, end, generation, group))
     return units
@@ -141,8 +141,8 @@ def cover(units: Sequence[Unit]) -> Coverage:
     preferred = sorted(units, key=lambda unit: (-unit.generation, unit.start, unit.end))
     segments = segments_of(
         [
-            Segment(str(at), unit.start, unit.end, unit.size)
-            for at, unit in enumerate(preferred)
+            Segment(str(index), unit.start, unit.end, unit.size)
+            for index, unit in enumerate(preferred)
             if unit.end > unit.start
         ]
     )

@@ -127,7 +127,7 @@ class ForeignSource:
         first, last = objects[0], objects[-1]
         start, end = first.named, next_offset(last.named)
         if self.layout.named_by_last:
-            start = next((it.offset for it in self._read(first)), start)
+            start = next((earliest.offset for earliest in self._read(first)), start)
         else:
             for message in self._read(last):
                 end = next_offset(message.offset)
@@ -142,8 +142,8 @@ class ForeignSource:
         """Give the messages from ``start`` on.  Raises ``ArchiveIncomplete``."""
         objects = self._objects(source)
         reached = -1
-        for at, foreign_object in enumerate(objects):
-            following = objects[at + 1].named if at + 1 < len(objects) else None
+        for index, foreign_object in enumerate(objects):
+            following = objects[index + 1].named if index + 1 < len(objects) else None
             if self._is_below(foreign_object, following, start):
                 continue
             messages = self._read(foreign_object)
@@ -201,12 +201,12 @@ class ForeignSource:
 
     def _objects(self, source: SourcePartition) -> list[ForeignObject]:
         place = (source.topic, source.partition)
-        mine = [
+        own_objects = [
             foreign_object
             for foreign_object in self._listed()
             if (foreign_object.topic, foreign_object.partition) == place
         ]
-        objects = sorted(mine, key=lambda foreign_object: foreign_object.named)
+        objects = sorted(own_objects, key=lambda foreign_object: foreign_object.named)
         for before, after in pairwise(objects):
             if before.named == after.named:
                 raise ArchiveIncomplete(f"{before.key} and {after.key} claim the same offsets")

@@ -70,7 +70,7 @@ def _message(foreign_object: ForeignObject, row: Mapping[str, Any]) -> ForeignMe
         metadata["timestamp"],
         as_bytes(key),
         as_bytes(value),
-        tuple((name, as_bytes(it)) for name, it in headers.items()),
+        tuple((name, as_bytes(header_value)) for name, header_value in headers.items()),
         None if exact else _DECODED,
     )
 

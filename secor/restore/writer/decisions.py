@@ -12,7 +12,7 @@ from types import MappingProxyType
 from secor.core.transactions import BrokerCode, Request
 
 
-class Action(Enum):
+class WriterAction(Enum):
     """A writer's next action after an answer."""
 
     GO_ON = "go on"
@@ -34,85 +34,85 @@ class Action(Enum):
 
 _C = BrokerCode
 
-_EVERYWHERE: Mapping[BrokerCode, Action] = {
-    _C.NONE: Action.GO_ON,
-    _C.REQUEST_TIMED_OUT: Action.RETRY,
-    _C.NETWORK_EXCEPTION: Action.RETRY,
-    _C.BROKER_NOT_AVAILABLE: Action.RETRY,
-    _C.THROTTLING_QUOTA_EXCEEDED: Action.RETRY,
-    _C.UNSUPPORTED_VERSION: Action.FAIL,
-    _C.CLUSTER_AUTHORIZATION_FAILED: Action.FAIL,
-    _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Action.FAIL,
-    _C.TOPIC_AUTHORIZATION_FAILED: Action.FAIL,
-    _C.INVALID_PRODUCER_EPOCH: Action.FENCED,
-    _C.PRODUCER_FENCED: Action.FENCED,
-    _C.TRANSACTION_ABORTABLE: Action.ABORT,
+_EVERYWHERE: Mapping[BrokerCode, WriterAction] = {
+    _C.NONE: WriterAction.GO_ON,
+    _C.REQUEST_TIMED_OUT: WriterAction.RETRY,
+    _C.NETWORK_EXCEPTION: WriterAction.RETRY,
+    _C.BROKER_NOT_AVAILABLE: WriterAction.RETRY,
+    _C.THROTTLING_QUOTA_EXCEEDED: WriterAction.RETRY,
+    _C.UNSUPPORTED_VERSION: WriterAction.FAIL,
+    _C.CLUSTER_AUTHORIZATION_FAILED: WriterAction.FAIL,
+    _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: WriterAction.FAIL,
+    _C.TOPIC_AUTHORIZATION_FAILED: WriterAction.FAIL,
+    _C.INVALID_PRODUCER_EPOCH: WriterAction.FENCED,
+    _C.PRODUCER_FENCED: WriterAction.FENCED,
+    _C.TRANSACTION_ABORTABLE: WriterAction.ABORT,
 }
 
-_OF_COORDINATOR: Mapping[BrokerCode, Action] = {
-    _C.COORDINATOR_LOAD_IN_PROGRESS: Action.RETRY,
-    _C.CONCURRENT_TRANSACTIONS: Action.RETRY,
-    _C.COORDINATOR_NOT_AVAILABLE: Action.FIND_COORDINATOR,
-    _C.NOT_COORDINATOR: Action.FIND_COORDINATOR,
-    _C.TRANSACTION_COORDINATOR_FENCED: Action.REBUILD,
-    _C.INVALID_PRODUCER_ID_MAPPING: Action.REBUILD,
-    _C.INVALID_TXN_STATE: Action.REBUILD,
-    _C.UNKNOWN_PRODUCER_ID: Action.REBUILD,
+_OF_COORDINATOR: Mapping[BrokerCode, WriterAction] = {
+    _C.COORDINATOR_LOAD_IN_PROGRESS: WriterAction.RETRY,
+    _C.CONCURRENT_TRANSACTIONS: WriterAction.RETRY,
+    _C.COORDINATOR_NOT_AVAILABLE: WriterAction.FIND_COORDINATOR,
+    _C.NOT_COORDINATOR: WriterAction.FIND_COORDINATOR,
+    _C.TRANSACTION_COORDINATOR_FENCED: WriterAction.REBUILD,
+    _C.INVALID_PRODUCER_ID_MAPPING: WriterAction.REBUILD,
+    _C.INVALID_TXN_STATE: WriterAction.REBUILD,
+    _C.UNKNOWN_PRODUCER_ID: WriterAction.REBUILD,
 }
 
-_OF_PRODUCE: Mapping[BrokerCode, Action] = {
-    _C.UNKNOWN_TOPIC_OR_PARTITION: Action.FIND_LEADER,
-    _C.LEADER_NOT_AVAILABLE: Action.FIND_LEADER,
-    _C.NOT_LEADER_OR_FOLLOWER: Action.FIND_LEADER,
-    _C.FENCED_LEADER_EPOCH: Action.FIND_LEADER,
-    _C.UNKNOWN_LEADER_EPOCH: Action.FIND_LEADER,
-    _C.KAFKA_STORAGE_ERROR: Action.FIND_LEADER,
-    _C.NOT_ENOUGH_REPLICAS: Action.RETRY,
-    _C.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Action.RETRY,
-    _C.CORRUPT_MESSAGE: Action.RETRY,
+_OF_PRODUCE: Mapping[BrokerCode, WriterAction] = {
+    _C.UNKNOWN_TOPIC_OR_PARTITION: WriterAction.FIND_LEADER,
+    _C.LEADER_NOT_AVAILABLE: WriterAction.FIND_LEADER,
+    _C.NOT_LEADER_OR_FOLLOWER: WriterAction.FIND_LEADER,
+    _C.FENCED_LEADER_EPOCH: WriterAction.FIND_LEADER,
+    _C.UNKNOWN_LEADER_EPOCH: WriterAction.FIND_LEADER,
+    _C.KAFKA_STORAGE_ERROR: WriterAction.FIND_LEADER,
+    _C.NOT_ENOUGH_REPLICAS: WriterAction.RETRY,
+    _C.NOT_ENOUGH_REPLICAS_AFTER_APPEND: WriterAction.RETRY,
+    _C.CORRUPT_MESSAGE: WriterAction.RETRY,
     # Version 2: the transaction before this one is still being completed, or the coordinator
     # that has to add the partition does not answer the leader.
-    _C.CONCURRENT_TRANSACTIONS: Action.RETRY,
-    _C.COORDINATOR_LOAD_IN_PROGRESS: Action.RETRY,
-    _C.COORDINATOR_NOT_AVAILABLE: Action.RETRY,
-    _C.NOT_COORDINATOR: Action.RETRY,
+    _C.CONCURRENT_TRANSACTIONS: WriterAction.RETRY,
+    _C.COORDINATOR_LOAD_IN_PROGRESS: WriterAction.RETRY,
+    _C.COORDINATOR_NOT_AVAILABLE: WriterAction.RETRY,
+    _C.NOT_COORDINATOR: WriterAction.RETRY,
     # One batch of a writer is in flight at a time, and a broker answers its repetition with
     # the first one's offset: a sequence that is older cannot be ours.
-    _C.DUPLICATE_SEQUENCE_NUMBER: Action.REBUILD,
-    _C.OUT_OF_ORDER_SEQUENCE_NUMBER: Action.REBUILD,
-    _C.UNKNOWN_PRODUCER_ID: Action.REBUILD,
-    _C.INVALID_PRODUCER_ID_MAPPING: Action.REBUILD,
-    _C.INVALID_TXN_STATE: Action.REBUILD,
-    _C.MESSAGE_TOO_LARGE: Action.FAIL,
-    _C.RECORD_LIST_TOO_LARGE: Action.FAIL,
-    _C.INVALID_RECORD: Action.FAIL,
-    _C.INVALID_TIMESTAMP: Action.FAIL,
-    _C.INVALID_TOPIC: Action.FAIL,
-    _C.POLICY_VIOLATION: Action.FAIL,
-    _C.UNSUPPORTED_COMPRESSION_TYPE: Action.FAIL,
-    _C.UNSUPPORTED_FOR_MESSAGE_FORMAT: Action.FAIL,
+    _C.DUPLICATE_SEQUENCE_NUMBER: WriterAction.REBUILD,
+    _C.OUT_OF_ORDER_SEQUENCE_NUMBER: WriterAction.REBUILD,
+    _C.UNKNOWN_PRODUCER_ID: WriterAction.REBUILD,
+    _C.INVALID_PRODUCER_ID_MAPPING: WriterAction.REBUILD,
+    _C.INVALID_TXN_STATE: WriterAction.REBUILD,
+    _C.MESSAGE_TOO_LARGE: WriterAction.FAIL,
+    _C.RECORD_LIST_TOO_LARGE: WriterAction.FAIL,
+    _C.INVALID_RECORD: WriterAction.FAIL,
+    _C.INVALID_TIMESTAMP: WriterAction.FAIL,
+    _C.INVALID_TOPIC: WriterAction.FAIL,
+    _C.POLICY_VIOLATION: WriterAction.FAIL,
+    _C.UNSUPPORTED_COMPRESSION_TYPE: WriterAction.FAIL,
+    _C.UNSUPPORTED_FOR_MESSAGE_FORMAT: WriterAction.FAIL,
 }
 
-_BY_REQUEST: Mapping[Request, Mapping[BrokerCode, Action]] = MappingProxyType(
+_BY_REQUEST: Mapping[Request, Mapping[BrokerCode, WriterAction]] = MappingProxyType(
     {
         Request.FIND_COORDINATOR: {
             **_EVERYWHERE,
-            _C.COORDINATOR_LOAD_IN_PROGRESS: Action.RETRY,
-            _C.COORDINATOR_NOT_AVAILABLE: Action.RETRY,
-            _C.TRANSACTION_ABORTABLE: Action.RETRY,
+            _C.COORDINATOR_LOAD_IN_PROGRESS: WriterAction.RETRY,
+            _C.COORDINATOR_NOT_AVAILABLE: WriterAction.RETRY,
+            _C.TRANSACTION_ABORTABLE: WriterAction.RETRY,
         },
         Request.INIT_PRODUCER_ID: {
             **_EVERYWHERE,
             **_OF_COORDINATOR,
-            _C.INVALID_TRANSACTION_TIMEOUT: Action.FAIL,
+            _C.INVALID_TRANSACTION_TIMEOUT: WriterAction.FAIL,
             # There is no transaction of this writer yet.
-            _C.TRANSACTION_ABORTABLE: Action.RETRY,
+            _C.TRANSACTION_ABORTABLE: WriterAction.RETRY,
         },
         Request.ADD_PARTITIONS_TO_TXN: {
             **_EVERYWHERE,
             **_OF_COORDINATOR,
-            _C.UNKNOWN_TOPIC_OR_PARTITION: Action.RETRY,
-            _C.OPERATION_NOT_ATTEMPTED: Action.RETRY,
+            _C.UNKNOWN_TOPIC_OR_PARTITION: WriterAction.RETRY,
+            _C.OPERATION_NOT_ATTEMPTED: WriterAction.RETRY,
         },
         Request.PRODUCE: {**_EVERYWHERE, **_OF_PRODUCE},
         Request.END_TXN: {**_EVERYWHERE, **_OF_COORDINATOR},
@@ -120,9 +120,9 @@ _BY_REQUEST: Mapping[Request, Mapping[BrokerCode, Action]] = MappingProxyType(
 )
 
 
-def decide(request: Request, code: BrokerCode) -> Action:
+def decide(request: Request, code: BrokerCode) -> WriterAction:
     """Return what to do; an error that is not known makes the writer be built anew."""
-    return _BY_REQUEST[request].get(code, Action.REBUILD)
+    return _BY_REQUEST[request].get(code, WriterAction.REBUILD)
 
 
 def missing_right(code: BrokerCode, ids: str, topic: str | None) -> str | None:

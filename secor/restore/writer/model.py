@@ -11,7 +11,7 @@ from secor.core.model import TopicPartition
 from secor.core.transactions import ProduceAnswer
 
 
-class State(Enum):
+class WriterState(Enum):
     """States of a writer: what it may do next."""
 
     UNINITIALISED = "uninitialised"
@@ -23,7 +23,7 @@ class State(Enum):
     DEAD = "dead"
 
 
-class Event(Enum):
+class WriterEvent(Enum):
     """Events of a writer."""
 
     INITIALISED = "initialised"
@@ -37,21 +37,21 @@ class Event(Enum):
 
 TRANSITIONS = MappingProxyType(
     {
-        (State.UNINITIALISED, Event.INITIALISED): State.READY,
-        (State.UNINITIALISED, Event.FENCED): State.FENCED,
-        (State.UNINITIALISED, Event.FAILED): State.DEAD,
-        (State.READY, Event.BEGUN): State.IN_TRANSACTION,
-        (State.IN_TRANSACTION, Event.COMMIT_SENT): State.COMMITTING,
-        (State.IN_TRANSACTION, Event.ABORT_SENT): State.ABORTING,
-        (State.IN_TRANSACTION, Event.FENCED): State.FENCED,
-        (State.IN_TRANSACTION, Event.FAILED): State.DEAD,
-        (State.COMMITTING, Event.ENDED): State.READY,
-        (State.COMMITTING, Event.ABORT_SENT): State.ABORTING,
-        (State.COMMITTING, Event.FENCED): State.FENCED,
-        (State.COMMITTING, Event.FAILED): State.DEAD,
-        (State.ABORTING, Event.ENDED): State.READY,
-        (State.ABORTING, Event.FENCED): State.FENCED,
-        (State.ABORTING, Event.FAILED): State.DEAD,
+        (WriterState.UNINITIALISED, WriterEvent.INITIALISED): WriterState.READY,
+        (WriterState.UNINITIALISED, WriterEvent.FENCED): WriterState.FENCED,
+        (WriterState.UNINITIALISED, WriterEvent.FAILED): WriterState.DEAD,
+        (WriterState.READY, WriterEvent.BEGUN): WriterState.IN_TRANSACTION,
+        (WriterState.IN_TRANSACTION, WriterEvent.COMMIT_SENT): WriterState.COMMITTING,
+        (WriterState.IN_TRANSACTION, WriterEvent.ABORT_SENT): WriterState.ABORTING,
+        (WriterState.IN_TRANSACTION, WriterEvent.FENCED): WriterState.FENCED,
+        (WriterState.IN_TRANSACTION, WriterEvent.FAILED): WriterState.DEAD,
+        (WriterState.COMMITTING, WriterEvent.ENDED): WriterState.READY,
+        (WriterState.COMMITTING, WriterEvent.ABORT_SENT): WriterState.ABORTING,
+        (WriterState.COMMITTING, WriterEvent.FENCED): WriterState.FENCED,
+        (WriterState.COMMITTING, WriterEvent.FAILED): WriterState.DEAD,
+        (WriterState.ABORTING, WriterEvent.ENDED): WriterState.READY,
+        (WriterState.ABORTING, WriterEvent.FENCED): WriterState.FENCED,
+        (WriterState.ABORTING, WriterEvent.FAILED): WriterState.DEAD,
     }
 )
 """No way leads back from ``FENCED`` and ``DEAD``: a new writer is made, and initialised."""
@@ -61,7 +61,7 @@ class NotAllowed(Exception):
     """A call that the writer's state does not allow: a defect of the caller."""
 
 
-def transition(state: State, event: Event) -> State:
+def transition(state: WriterState, event: WriterEvent) -> WriterState:
     """Return the state after ``event``.  Raises ``NotAllowed``."""
     following = TRANSITIONS.get((state, event))
     if following is None:
@@ -86,7 +86,7 @@ class WriterLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class BatchPlacement:
     """The place of one batch of a transaction on the target, record after record.
 
     ``first`` and ``last`` are the source offsets of its first and last record.

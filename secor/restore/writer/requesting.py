@@ -12,7 +12,7 @@ from secor.core.model import TopicPartition
 from secor.core.ports import Clock
 from secor.core.retry import delay
 from secor.core.transactions import BrokerCode, ProduceAnswer, Request, TransactionRequests
-from secor.restore.writer.decisions import Action, decide
+from secor.restore.writer.decisions import WriterAction, decide
 
 _BASE = 0.02
 _CAP = 1.0
@@ -41,7 +41,7 @@ A = TypeVar("A", bound=Answer)
 class Refusal:
     """The refusal of a request; ``RETRY`` as its action says that the time is over."""
 
-    action: Action
+    action: WriterAction
     code: BrokerCode
     request: Request
     where: TopicPartition | None
@@ -101,25 +101,25 @@ class Requester:
             except Unavailable as error:
                 code, reason = BrokerCode.NETWORK_EXCEPTION, str(error)
                 produce = request is Request.PRODUCE
-                action = Action.FIND_LEADER if produce else Action.FIND_COORDINATOR
+                action = WriterAction.FIND_LEADER if produce else WriterAction.FIND_COORDINATOR
             else:
                 code, reason = answer.code, _text_of(answer)
                 action = decide(request, code)
-                if action is Action.GO_ON:
+                if action is WriterAction.GO_ON:
                     return answer
             self._prepare(Refusal(action, code, request, where, first, reason))
             pause = delay(attempt, rng=self._rng, base=_BASE, cap=_CAP)
             self._clock.sleep(min(pause, max(0.0, deadline - self._clock.monotonic())))
             attempt += 1
-        raise RequestRefused(Refusal(Action.RETRY, code, request, where, first, reason))
+        raise RequestRefused(Refusal(WriterAction.RETRY, code, request, where, first, reason))
 
     def _prepare(self, refusal: Refusal) -> None:
         """Look up the broker to ask next, or raise the error that ends the request."""
-        if refusal.action is Action.FIND_LEADER and refusal.where is not None:
+        if refusal.action is WriterAction.FIND_LEADER and refusal.where is not None:
             self._requests.refresh(refusal.where.topic)
-        elif refusal.action is Action.FIND_COORDINATOR:
+        elif refusal.action is WriterAction.FIND_COORDINATOR:
             self._find_coordinator()
-        elif refusal.action is not Action.RETRY:
+        elif refusal.action is not WriterAction.RETRY:
             raise RequestRefused(refusal)
 
     def _find_coordinator(self) -> None:
@@ -128,7 +128,7 @@ class Requester:
         except Unavailable:
             return  # The next attempt fails likewise, and leads here again.
         action = decide(Request.FIND_COORDINATOR, code)
-        if action is Action.FAIL:
+        if action is WriterAction.FAIL:
             looked_up = Request.FIND_COORDINATOR
             raise RequestRefused(Refusal(action, code, looked_up, None, None, code.name))
 

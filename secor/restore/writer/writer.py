@@ -32,14 +32,14 @@ from secor.core.transactions import (
     TransactionRequests,
 )
 from secor.restore.model import id_prefix
-from secor.restore.writer.decisions import Action, missing_right, what_to_do
+from secor.restore.writer.decisions import WriterAction, missing_right, what_to_do
 from secor.restore.writer.model import (
-    Event,
+    BatchPlacement,
     NotAllowed,
-    Placement,
     SentBatch,
-    State,
+    WriterEvent,
     WriterLimits,
+    WriterState,
     transition,
 )
 from secor.restore.writer.requesting import A, CodeAnswer, Refusal, Requester, RequestRefused
@@ -64,8 +64,8 @@ class TransactionalWriter:
         limits: WriterLimits,
     ) -> None:
         self.transactional_id = transactional_id
-        self.state = State.UNINITIALISED
-        self.placements: list[Placement] = []
+        self.state = WriterState.UNINITIALISED
+        self.placements: list[BatchPlacement] = []
         self._requests = requests
         self._clock = clock
         self._requester = Requester(
@@ -87,7 +87,7 @@ class TransactionalWriter:
 
         Raises ``Unavailable``, ``AccessDenied``, ``TargetRefused``, ``TransactionBroken``.
         """
-        if self.state is not State.UNINITIALISED:
+        if self.state is not WriterState.UNINITIALISED:
             raise NotAllowed(f"a writer that is {self.state.value} cannot be initialised")
         self._deadline = self._clock.monotonic() + self._limits.initialise_timeout
         limits = self._limits
@@ -99,11 +99,11 @@ class TransactionalWriter:
         )
         assert answer.identity is not None
         self._adopt(answer.identity)
-        self._move(Event.INITIALISED)
+        self._move(WriterEvent.INITIALISED)
 
     def begin(self) -> None:
         """Begin a transaction; nothing is sent before the first record."""
-        self._move(Event.BEGUN)
+        self._move(WriterEvent.BEGUN)
         self._deadline = self._clock.monotonic() + self._limits.transaction_timeout
         self.placements = []
         self._added.clear()
@@ -115,13 +115,13 @@ class TransactionalWriter:
 
         Rows may wait for a batch to be full, and a batch may be on its way, when this returns.
         """
-        self._require(State.IN_TRANSACTION)
+        self._require(WriterState.IN_TRANSACTION)
         for where, rows in self._unsent.add(topic_partition, records):
             self._send_batch(where, rows)
 
     def flush(self) -> None:
         """See that everything written so far is in the logs: ``placements`` are complete."""
-        self._require(State.IN_TRANSACTION)
+        self._require(WriterState.IN_TRANSACTION)
         for where, rows in self._unsent.drain():
             self._send_batch(where, rows)
         self._wait_for_batch()
@@ -129,13 +129,13 @@ class TransactionalWriter:
     def commit(self) -> None:
         """Make the transaction visible, whole.  After an error its outcome is not known."""
         self.flush()
-        self._end(Event.COMMIT_SENT, commit=True)
+        self._end(WriterEvent.COMMIT_SENT, commit=True)
 
     def abort(self) -> None:
         """Drop what was written since ``begin``."""
-        self._require(State.IN_TRANSACTION)
+        self._require(WriterState.IN_TRANSACTION)
         self._abandon()
-        self._end(Event.ABORT_SENT, commit=False)
+        self._end(WriterEvent.ABORT_SENT, commit=False)
 
     # ------------------------------------------------------------- the batches
 
@@ -177,12 +177,12 @@ class TransactionalWriter:
         where = sent.topic_partition
         answer = self._perform(Request.PRODUCE, attempt, where=where, first=sent.first)
         self.placements.append(
-            Placement(where, answer.base_offset, sent.records, sent.first, sent.last)
+            BatchPlacement(where, answer.base_offset, sent.records, sent.first, sent.last)
         )
 
     # ------------------------------------------------------------ the requests
 
-    def _end(self, event: Event, *, commit: bool) -> None:
+    def _end(self, event: WriterEvent, *, commit: bool) -> None:
         self._move(event)
         # At the end of its time the coordinator must be asked once at least.
         self._deadline = max(self._deadline, self._clock.monotonic() + self._limits.request_timeout)
@@ -195,7 +195,7 @@ class TransactionalWriter:
                 ),
             )
             self._adopt(answer.identity)
-        self._move(Event.ENDED)
+        self._move(WriterEvent.ENDED)
 
     def _adopt(self, identity: ProducerIdentity | None) -> None:
         # Since KIP-890 each end of a transaction may give a new epoch, and sequences begin at 0
@@ -246,25 +246,25 @@ class TransactionalWriter:
         except RequestRefused as refused:
             raise self._ended(refused.refusal) from None
         except SecorError:
-            self._move(Event.FAILED)
+            self._move(WriterEvent.FAILED)
             raise
 
     def _ended(self, refusal: Refusal) -> SecorError:
         """Return the error for a request that will not pass; change the state."""
         what = f"{self.transactional_id}: {refusal}"
-        if refusal.action is Action.FENCED:
-            self._move(Event.FENCED)
+        if refusal.action is WriterAction.FENCED:
+            self._move(WriterEvent.FENCED)
             return WriterFenced(f"{what}; another daemon has initialised this id since")
         # An abort that is refused is not answered by another abort.
-        if refusal.action is Action.ABORT and self.state is not State.ABORTING:
+        if refusal.action is WriterAction.ABORT and self.state is not WriterState.ABORTING:
             return self._abort_for_broker(what)
-        self._move(Event.FAILED)
-        if refusal.action is Action.RETRY:
+        self._move(WriterEvent.FAILED)
+        if refusal.action is WriterAction.RETRY:
             if refusal.request is Request.INIT_PRODUCER_ID:
                 return Unavailable(f"{what}; the coordinator gave no identity in time")
             advice = what_to_do(refusal.code)
             return TransactionBroken(f"{what}; the transaction's time is over{advice}")
-        if refusal.action is not Action.FAIL:
+        if refusal.action is not WriterAction.FAIL:
             return TransactionBroken(what)
         topic = None if refusal.where is None else refusal.where.topic
         right = missing_right(refusal.code, id_prefix(self.transactional_id), topic)
@@ -282,15 +282,15 @@ class TransactionalWriter:
 
     def _abort_for_broker(self, what: str) -> SecorError:
         self._abandon()
-        self._end(Event.ABORT_SENT, commit=False)
+        self._end(WriterEvent.ABORT_SENT, commit=False)
         return TransactionAborted(f"{what}; the transaction was aborted")
 
     # --------------------------------------------------------------- the state
 
-    def _move(self, event: Event) -> None:
+    def _move(self, event: WriterEvent) -> None:
         self.state = transition(self.state, event)
 
-    def _require(self, state: State) -> None:
+    def _require(self, state: WriterState) -> None:
         if self.state is not state:
             raise NotAllowed(f"a writer that is {self.state.value} is not {state.value}")
 

@@ -98,7 +98,11 @@ class TableDistribution:
         for work in works:
             self._fit(work, fitted, needed)
         # Of several needs of a table the first counts: that of messages with values.
-        needed.sort(key=lambda it: isinstance(it[1], NeedsTable) and not it[1].shown)
+        needed.sort(
+            key=lambda need_of_table: (
+                isinstance(need_of_table[1], NeedsTable) and not need_of_table[1].shown
+            )
+        )
         needed += [
             needed_change for table in fitted if (needed_change := _growth(table)) is not None
         ]
@@ -202,7 +206,7 @@ def finish(fitted: Sequence[TableWork]) -> list[Part]:
             bad = {**table.version.refused(table.fitted.rows), **bad}
         name = table.version.table.identifier
         rows = table.rows
-        reasons = {int(rows[at]): f"{name}: {_with_setting(why)}" for at, why in bad.items()}
+        reasons = {int(rows[index]): f"{name}: {_with_setting(why)}" for index, why in bad.items()}
         table.work.fail("schema", reasons)
     for table in fitted:
         _note_undeclared(table)
@@ -267,7 +271,7 @@ def _growth(table: TableWork) -> tuple[int, Need] | None:
         return None
     row, changes = change
     after = table.renamed.slice(row)
-    bad = {at - row: why for at, why in table.fitted.bad.items() if at >= row}
+    bad = {index - row: why for index, why in table.fitted.bad.items() if index >= row}
     numbers = version.settings.numbers
     offset = _offset(table.work, int(table.rows[row]))
     first = table.work.chunk.topic_partition, offset
@@ -306,7 +310,7 @@ def _changes_part(table: TableWork, operation: int, rows: pa.StructArray, chunk:
     kept = None
     if version.changes is not None and version.changes.may_keep_values:
         live = table.work.live[table.rows]
-        kept = kept_lists(len(rows), {number: it[live] for number, it in table.kept.items()})
+        kept = kept_lists(len(rows), {number: mask[live] for number, mask in table.kept.items()})
     staged = staged_rows(operation, rows, columns, chunk, kept)
     stream = stream_of_table(version.table.identifier)
     return Part(json.dumps([""]), _with_rows(chunk, staged), stream)

@@ -65,11 +65,11 @@ def fit_rows(
     timestamps = work.chunk.records.column("timestamp").take(pa.array(rows))
     faults = fitter.timestamp_faults(timestamps)
     name = version.table.identifier
-    work.fail("time", {int(rows[at]): f"{name}: {why}" for at, why in faults.items()})
+    work.fail("time", {int(rows[index]): f"{name}: {why}" for index, why in faults.items()})
     conflicts = fitter.conflicts(decoded)
-    work.fail("schema", {int(rows[at]): f"{name}: {why}" for at, why in conflicts.items()})
+    work.fail("schema", {int(rows[index]): f"{name}: {why}" for index, why in conflicts.items()})
     renamed, faults = fitter.convert(fitter.rename(decoded))
-    work.fail("schema", {int(rows[at]): f"{name}: {why}" for at, why in faults.items()})
+    work.fail("schema", {int(rows[index]): f"{name}: {why}" for index, why in faults.items()})
     return TableWork(work, version, rows, renamed, fitter.fit(renamed), fitter, operation)
 
 
@@ -148,8 +148,8 @@ def _fit_deletions(
     read_keys(changes.key, group.rows[keyless], work.chunk, by_key, keys)
     work.fail("change", by_key.bad)
     others = [
-        fit_rows(work, version, changes.key_rows, it.rows, it.source, DELETE)
-        for it in by_key.changes
+        fit_rows(work, version, changes.key_rows, change.rows, change.source, DELETE)
+        for change in by_key.changes
     ]
     kept = table.select(np.flatnonzero(~keyless))
     return [*([kept] if len(kept.rows) else []), *others]
@@ -167,7 +167,7 @@ def _marked_rows(table: TableWork, changes: RowChanges) -> TableWork:
     work, version = table.work, table.version
     faults = {**missing_keys(table.fitted.rows, changes.key), **table.fitted.bad}
     name = version.table.identifier
-    work.fail("schema", {int(table.rows[at]): f"{name}: {why}" for at, why in faults.items()})
+    work.fail("schema", {int(table.rows[index]): f"{name}: {why}" for index, why in faults.items()})
     source = marked(table.fitted.rows, deleted=True)
     put = fit_rows(work, version, version.rows, table.rows, source, UPSERT)
     own = {*changes.key, DELETED, *version.rows.origin_names}

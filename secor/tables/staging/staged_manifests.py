@@ -236,7 +236,10 @@ _NO_STATISTICS = Statistics()
 def _outline(manifest: Manifest) -> Manifest:
     """Return it with one file of each table at most, and that without statistics."""
     tables = tuple(
-        replace(it, files=tuple(replace(file, statistics=_NO_STATISTICS) for file in it.files[:1]))
-        for it in manifest.tables
+        replace(
+            table_files,
+            files=tuple(replace(file, statistics=_NO_STATISTICS) for file in table_files.files[:1]),
+        )
+        for table_files in manifest.tables
     )
     return replace(manifest, tables=tables)

@@ -52,7 +52,7 @@ class SourceRows(Protocol):
         """Give the texts of rows by the texts of their keys."""
 
 
-class Source(Protocol):
+class SourceDatabase(Protocol):
     """The database that the rows come from."""
 
     def snapshot(self) -> Any:
@@ -70,7 +70,7 @@ class LogTail:
     position: int | None
 
 
-class TableRows(Protocol):
+class ComparedTable(Protocol):
     """The table, at one snapshot of it."""
 
     def refresh(self) -> bool:
@@ -104,13 +104,13 @@ class Columns:
 
     def key_of(self, row: Row) -> Key:
         """Return the key of a row."""
-        return tuple(row[at] for at in self.key)
+        return tuple(row[index] for index in self.key)
 
     def literals(self, key: Key) -> list[str] | None:
         """Return a key as the source takes it; None for values that it cannot have."""
         texts = []
-        for at, value in zip(self.key, key, strict=True):
-            column = self.columns[at]
+        for index, value in zip(self.key, key, strict=True):
+            column = self.columns[index]
             if value is None:
                 return None
             text = column.show(value)
@@ -125,23 +125,23 @@ class Columns:
     def show_key(self, key: Key) -> str:
         """Return a key for people."""
         shown = (
-            f"{self.columns[at].source.name}={self._show(at, value)}"
-            for at, value in zip(self.key, key, strict=True)
+            f"{self.columns[index].source.name}={self._show(index, value)}"
+            for index, value in zip(self.key, key, strict=True)
         )
         return ", ".join(shown)
 
     def differing(self, source: Row, table: Row) -> dict[str, tuple[str, str]]:
         """Return the columns with other values, and both values for people."""
         return {
-            column.source.name: (self._show(at, source[at]), self._show(at, table[at]))
-            for at, column in enumerate(self.columns)
-            if repr(source[at]) != repr(table[at])
+            column.source.name: (self._show(index, source[index]), self._show(index, table[index]))
+            for index, column in enumerate(self.columns)
+            if repr(source[index]) != repr(table[index])
         }
 
-    def _show(self, at: int, value: Value) -> str:
+    def _show(self, index: int, value: Value) -> str:
         if value is None:
             return "null"
-        text = self.columns[at].show(value) if not isinstance(value, Long) else value.shown
+        text = self.columns[index].show(value) if not isinstance(value, Long) else value.shown
         return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text):,} characters)"
 
 
@@ -208,7 +208,7 @@ def pair_columns(
     result.only_in_table = sorted(
         field.name for field in fields.values() if not field.name.startswith("_")
     )
-    places = {fold(it.table_name): at for at, it in enumerate(compared)}
+    places = {fold(candidate.table_name): index for index, candidate in enumerate(compared)}
     missing = [name for name in key if fold(name) not in places]
     if missing or not key:
         why = result.unlike.get(missing[0], "the source does not have it") if missing else "no key"
@@ -275,8 +275,8 @@ class Settling:
 
     def __init__(
         self,
-        source: Source,
-        table: TableRows,
+        source: SourceDatabase,
+        table: ComparedTable,
         columns: Columns,
         clock: Clock,
         wait: float,
@@ -322,7 +322,7 @@ class Settling:
                 if key in wanted:
                     of_table.setdefault(key, []).append(shortened(row))
         of_source: dict[Key, Row] = {}
-        literals = [it for it in map(columns.literals, keys) if it is not None]
+        literals = [literal for literal in map(columns.literals, keys) if literal is not None]
         with self._source.snapshot() as snapshot:
             result.position = snapshot.position
             for chunk in snapshot.rows_of(literals):
@@ -347,8 +347,8 @@ class Settling:
 
 
 def compare_with_source(
-    source: Source,
-    table: TableRows,
+    source: SourceDatabase,
+    table: ComparedTable,
     columns: Columns,
     result: SourceComparison,
     folder: Path,

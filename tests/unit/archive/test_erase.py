@@ -25,7 +25,7 @@ from secor.archive.objects import Archive
 from secor.archive.rewrite.carrying_out import Rewriter
 from secor.archive.rewrite.erasing import Eraser, Searched
 from secor.archive.rewrite.field_search import FieldSearch
-from secor.archive.rewrite.planning import Limits, Outcome, plan_of
+from secor.archive.rewrite.planning import RewriteLimits, RewriteResult, plan_of
 from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.batch.workspace import Workspace
@@ -91,7 +91,7 @@ def erase(
     *,
     tombstones: bool = False,
     **settings: Any,
-) -> tuple[Searched, list[Outcome]]:
+) -> tuple[Searched, list[RewriteResult]]:
     workspace = Workspace(directory, instance)
     try:
         return eraser(store, **settings).run(wanted, workspace, tombstones=tombstones)
@@ -145,7 +145,7 @@ def test_a_batch_without_such_messages_stays_and_one_without_others_keeps_its_ra
     put(store, log_format, rows([0, 6]), OffsetRange(0, 12))
     other = put(store, log_format, rows([13, 14]), OffsetRange(12, 24))
     searched, _ = erase(store, tmp_path, [b"a", b"nobody's"])
-    assert searched.found == {SECRET.hasher("clicks")(b"a")}
+    assert searched.found_hashes == {SECRET.hasher("clicks")(b"a")}
     assert other in keys(store)
     assert [row["offset"] for row in stored(store)] == [13, 14]
     first = next(Archive(store, "p").objects("clicks", with_info=True))
@@ -167,14 +167,16 @@ def test_a_batch_without_such_messages_stays_and_one_without_others_keeps_its_ra
     assert joined.info.erasures is None
 
 
-def compact(store: FakeStore, directory: Path, secret: Secret | None = None) -> list[Outcome]:
+def compact(store: FakeStore, directory: Path, secret: Secret | None = None) -> list[RewriteResult]:
     workspace = Workspace(directory, "compact")
     try:
         return Rewriter(
             Archive(store, "p"),
             "clicks",
             workspace,
-            lambda objects, waiting: plan_of("clicks", objects, waiting, Limits(9.0, 1 << 20)),
+            lambda objects, waiting: plan_of(
+                "clicks", objects, waiting, RewriteLimits(9.0, 1 << 20)
+            ),
             secret,
         ).run()
     finally:
@@ -191,7 +193,7 @@ def test_tombstones_keep_key_and_time(tmp_path: Path) -> None:
             row.update(value=None, headers=[])
     assert stored(store) == expected
     searched, outcomes = erase(store, tmp_path, [b"a"], tombstones=True)
-    assert (searched.messages, outcomes, len(searched.found)) == (0, [], 1)
+    assert (searched.messages, outcomes, len(searched.found_hashes)) == (0, [], 1)
     assert len(lists(store)) == 1
 
 
@@ -335,7 +337,7 @@ def test_messages_are_erased_by_a_field_and_stay_away_without_secret_and_parser(
     store = of_users()
     everything, old = stored(store), dict(store.objects)
     search = by_field(store, tmp_path, "3", "30")
-    assert (search.unread, search.found) == (1, {"3"})
+    assert (search.unread, search.found_values) == (1, {"3"})
     expected = [row for row in everything if row["offset"] % 4 != 3]
     assert stored(store) == expected
     [number] = lists(store)
@@ -373,7 +375,7 @@ def test_by_a_field_messages_become_tombstones_and_what_is_later_waits(tmp_path:
 def test_values_that_no_message_has_put_no_list(tmp_path: Path) -> None:
     store = of_users()
     before = dict(store.objects)
-    assert by_field(store, tmp_path, "4", "").found == set()
+    assert by_field(store, tmp_path, "4", "").found_values == set()
     assert store.objects == before
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from secor.archive.erasures import Secret
 from secor.archive.evidence.chain import DIRECTORY, read_chain
-from secor.archive.evidence.checking import Change, Check, CheckJournal, Finding
+from secor.archive.evidence.checking import Change, Check, CheckJournal, ObjectChange
 from secor.archive.evidence.collecting import partition_record
 from secor.archive.evidence.record import Evidence, Making, tree_hash, tree_of_partitions
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.rewrite.carrying_out import Rewriter
 from secor.archive.rewrite.erasing import Eraser
-from secor.archive.rewrite.planning import Limits, Plan, plan_of
+from secor.archive.rewrite.planning import Plan, RewriteLimits, plan_of
 from secor.archive.verify.verifier import verify_archive_only
 from secor.batch.workspace import Workspace
 from secor.core.errors import CorruptFile, Unavailable
@@ -54,7 +54,7 @@ class ChainWorld:
 
         def choose(objects: list[ArchivedObject], waiting: list[ArchivedObject]) -> Plan:
             some = [it for it in objects if it.name.start_offset < end]
-            return plan_of(TOPIC, some, waiting, Limits(before=1e12, target_size=1 << 20))
+            return plan_of(TOPIC, some, waiting, RewriteLimits(before=1e12, target_size=1 << 20))
 
         self._with(lambda workspace: Rewriter(self.archive, TOPIC, workspace, choose).run())
 
@@ -70,7 +70,7 @@ class ChainWorld:
         finally:
             workspace.close()
 
-    def check(self) -> list[Finding]:
+    def check(self) -> list[ObjectChange]:
         journal = CheckJournal(self.directory / "journal", self.evidence.root)
         try:
             return list(Check(self.evidence, self.shelf.store, journal).run())
@@ -83,7 +83,7 @@ def world(tmp_path: Path) -> ChainWorld:
     return ChainWorld(tmp_path)
 
 
-def changes(findings: list[Finding]) -> dict[str, Change]:
+def changes(findings: list[ObjectChange]) -> dict[str, Change]:
     return {finding.key: finding.change for finding in findings}
 
 

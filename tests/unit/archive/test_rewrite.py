@@ -21,7 +21,7 @@ from pyarrow import orc
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.rewrite.carrying_out import Choose, Rewriter
-from secor.archive.rewrite.planning import Limits, Outcome, plan_of
+from secor.archive.rewrite.planning import RewriteLimits, RewriteResult, plan_of
 from secor.batch.workspace import Workspace
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.model import OffsetRange, TopicPartition
@@ -36,7 +36,7 @@ from tests.unit.formats.typed_rows import batch as rows_of
 from tests.unit.formats.typed_rows import fitting
 
 CLICKS = TopicPartition("clicks", 0)
-LIMITS = Limits(before=100.0, target_size=1 << 20)
+LIMITS = RewriteLimits(before=100.0, target_size=1 << 20)
 STEPS = 200
 
 
@@ -80,13 +80,13 @@ def offsets_read(store: FakeStore) -> list[int]:
     )
 
 
-def joining(limits: Limits) -> Choose:
+def joining(limits: RewriteLimits) -> Choose:
     return lambda objects, waiting: plan_of("clicks", objects, waiting, limits)
 
 
 @contextmanager
 def rewriter(
-    store: FakeStore, directory: Path, instance: str = "a", limits: Limits = LIMITS
+    store: FakeStore, directory: Path, instance: str = "a", limits: RewriteLimits = LIMITS
 ) -> Iterator[Rewriter]:
     workspace = Workspace(directory, instance)
     try:
@@ -96,8 +96,8 @@ def rewriter(
 
 
 def compact(
-    store: FakeStore, directory: Path, instance: str = "a", limits: Limits = LIMITS
-) -> list[Outcome]:
+    store: FakeStore, directory: Path, instance: str = "a", limits: RewriteLimits = LIMITS
+) -> list[RewriteResult]:
     with rewriter(store, directory, instance, limits) as compacting:
         return compacting.run()
 
@@ -419,7 +419,7 @@ def test_runs_with_other_limits_carry_out_one_plan(tmp_path: Path) -> None:
         if call == "put":
             store.before = die
             with rewriter(store, tmp_path, "b") as second, pytest.raises(Unavailable):
-                replace(second, choose=joining(Limits(100.0, 2 * size + 1))).run()
+                replace(second, choose=joining(RewriteLimits(100.0, 2 * size + 1))).run()
             store.before = nothing
 
     store.before = other
@@ -495,7 +495,7 @@ def archived(start: int, end: int | None = None, **changes: Any) -> ArchivedObje
 
 
 def planned(*objects: ArchivedObject, quarantined: tuple[ArchivedObject, ...] = ()) -> list[Any]:
-    plan = plan_of("clicks", objects, quarantined, Limits(100.0, 100))
+    plan = plan_of("clicks", objects, quarantined, RewriteLimits(100.0, 100))
     return [(part.start, part.end) for part in plan.ranges]
 
 

@@ -12,7 +12,7 @@ from secor.config.stores import Store
 from secor.core.clock import SystemClock
 from secor.core.model import TopicPartition
 from secor.restore.recovery import KindState
-from secor.restore.verify import Difference, PartitionResult
+from secor.restore.verify import PartitionResult, TargetDifference
 from secor.service.monitoring.last_run import LastRun
 
 ORDERS = TopicPartition("orders", 0)
@@ -44,7 +44,7 @@ def test_a_drill_passes_when_all_is_equal_and_nothing_is_left(report: DrillRepor
 
 def test_a_difference_or_a_kind_that_is_not_complete_fails_it(report: DrillReport) -> None:
     report.states = [KindState("groups", 2, 2)]
-    report.compared([PartitionResult(ORDERS, 70, Difference(ORDERS, 3, "is missing"))])
+    report.compared([PartitionResult(ORDERS, 70, TargetDifference(ORDERS, 3, "is missing"))])
     assert not report.passed
     assert any(line.startswith("problem: ") for line in shown(report))
     report.problems.clear()

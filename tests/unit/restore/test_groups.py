@@ -16,7 +16,7 @@ from secor.restore.groups import (
 )
 from secor.restore.model import SourcePartition
 from secor.restore.pairs import Pair
-from secor.restore.writer.model import Placement
+from secor.restore.writer.model import BatchPlacement
 
 SOURCES = [SourcePartition("archive", "clicks", number) for number in range(3)]
 SOURCE = SOURCES[0]
@@ -28,7 +28,7 @@ def at(offset: int, source: SourcePartition = SOURCE) -> GroupOffset:
 
 
 def pair(first: int, last: int, base: int, records: int) -> Pair:
-    return Pair(SOURCE, Placement(TARGET, base, records, first, last))
+    return Pair(SOURCE, BatchPlacement(TARGET, base, records, first, last))
 
 
 def nothing_by_time(source: SourcePartition, offset: int) -> tuple[TopicPartition, int] | None:
@@ -84,9 +84,9 @@ def test_partitions_that_meet_in_a_target_give_the_first_message_not_consumed() 
     places = Places(
         [
             pair(0, 4, 0, 5),
-            Pair(other, Placement(TARGET, 6, 5, 0, 4)),
+            Pair(other, BatchPlacement(TARGET, 6, 5, 0, 4)),
             pair(5, 9, 12, 5),
-            Pair(other, Placement(TARGET, 18, 5, 5, 9)),
+            Pair(other, BatchPlacement(TARGET, 18, 5, 5, 9)),
         ],
         not_counted,
     )
@@ -136,7 +136,7 @@ def test_no_group_goes_on_behind_a_message_that_it_has_not_consumed() -> None:
             size = rng.randrange(1, 6)
             run, left[number] = left[number][:size], left[number][size:]
             log += [(number, offset, end + at) for at, offset in enumerate(run)]
-            placement = Placement(TARGET, end, len(run), run[0], run[-1])
+            placement = BatchPlacement(TARGET, end, len(run), run[0], run[-1])
             pairs.append(Pair(SOURCES[number], placement))
             end += len(run) + 1  # the transaction's marker
 

@@ -50,7 +50,7 @@ from secor.restore.schedule import (
 )
 from secor.restore.task import Turn
 from secor.restore.verify import compare_as_sets, compare_in_order
-from secor.restore.writer.model import Placement
+from secor.restore.writer.model import BatchPlacement
 from tests.fakes.archive import messages
 from tests.fakes.clock import FakeClock
 
@@ -99,7 +99,7 @@ def test_foreign_records_are_counted_and_change_nothing(key: bytes, value: bytes
 
 
 def test_the_jobs_own_other_records_are_not_foreign() -> None:
-    pairs = pairs_record("job", CLICKS, [Placement(TARGET, 5, 3, 10, 12)], 1)
+    pairs = pairs_record("job", CLICKS, [BatchPlacement(TARGET, 5, 3, 10, 12)], 1)
     assert pairs is not None
     table = OffsetTable("job")
     table.add([(job_key("job"), b"{}"), *rows_of(pairs)])
@@ -107,20 +107,20 @@ def test_the_jobs_own_other_records_are_not_foreign() -> None:
 
 
 def test_pairs_are_found_again_among_other_records() -> None:
-    pairs = pairs_record("job", CLICKS, [Placement(TARGET, 5, 3, 10, 12)], 1)
+    pairs = pairs_record("job", CLICKS, [BatchPlacement(TARGET, 5, 3, 10, 12)], 1)
     assert pairs is not None
     rows = [*rows_of(pairs), *rows_of(record(b"other", None, 1)), (None, None)]
     (pair,) = pairs_of("job", rows)
-    assert (pair.source, pair.placement) == (CLICKS, Placement(TARGET, 5, 3, 10, 12))
+    assert (pair.source, pair.placement) == (CLICKS, BatchPlacement(TARGET, 5, 3, 10, 12))
     assert pairs_record("job", CLICKS, [], 1) is None
 
 
 def test_the_first_message_that_was_written_to_a_target_is_known() -> None:
     other = TopicPartition("clicks", 2)
     pairs = [
-        Pair(CLICKS, Placement(TARGET, 70, 3, 10, 12)),
-        Pair(CLICKS, Placement(other, 5, 1, 13, 13)),
-        Pair(CLICKS, Placement(TARGET, 40, 3, 0, 2)),
+        Pair(CLICKS, BatchPlacement(TARGET, 70, 3, 10, 12)),
+        Pair(CLICKS, BatchPlacement(other, 5, 1, 13, 13)),
+        Pair(CLICKS, BatchPlacement(TARGET, 40, 3, 0, 2)),
     ]
     assert first_offsets(pairs) == {TARGET: 40, other: 5}
 

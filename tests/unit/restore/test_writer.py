@@ -16,14 +16,14 @@ from secor.core.errors import (
 )
 from secor.core.model import TopicPartition
 from secor.core.transactions import BrokerCode, ProduceAnswer, Request
-from secor.restore.writer.decisions import Action, decide
+from secor.restore.writer.decisions import WriterAction, decide
 from secor.restore.writer.model import (
     TRANSITIONS,
-    Event,
+    BatchPlacement,
     NotAllowed,
-    Placement,
-    State,
+    WriterEvent,
     WriterLimits,
+    WriterState,
     transition,
 )
 from secor.restore.writer.writer import TransactionalWriter
@@ -67,9 +67,9 @@ def test_a_transaction_is_visible_as_a_whole_when_it_is_committed(version: int) 
     writer.commit()
     assert values(cluster) == [b"%d" % number for number in range(10, 20)]
     assert writer.placements == [
-        Placement(CLICKS, 0, 4, 10, 13),
-        Placement(CLICKS, 4, 4, 14, 17),
-        Placement(CLICKS, 8, 2, 18, 19),
+        BatchPlacement(CLICKS, 0, 4, 10, 13),
+        BatchPlacement(CLICKS, 4, 4, 14, 17),
+        BatchPlacement(CLICKS, 8, 2, 18, 19),
     ]
 
 
@@ -83,7 +83,7 @@ def test_what_is_aborted_is_never_visible_and_the_writer_goes_on(version: int) -
     writer.write(CLICKS, rows(5, 7))
     writer.commit()
     assert values(cluster) == [b"5", b"6"]
-    assert writer.state is State.READY
+    assert writer.state is WriterState.READY
 
 
 @VERSIONS
@@ -104,7 +104,7 @@ def test_who_initialises_later_fences(version: int) -> None:
     later = ready(cluster)
     with pytest.raises(WriterFenced):
         earlier.commit()
-    assert earlier.state is State.FENCED
+    assert earlier.state is WriterState.FENCED
     with pytest.raises(NotAllowed):
         earlier.begin()
     later.write(CLICKS, rows(0, 2))
@@ -139,25 +139,25 @@ def test_what_passes_is_tried_again_with_the_same_sequences(
     assert values(cluster) == [b"%d" % number for number in range(9)]
 
 
-ENDS: list[tuple[str, BrokerCode, type[SecorError], State]] = [
-    ("produce", BrokerCode.MESSAGE_TOO_LARGE, TargetRefused, State.DEAD),
-    ("produce", BrokerCode.TOPIC_AUTHORIZATION_FAILED, AccessDenied, State.DEAD),
-    ("produce", BrokerCode.OUT_OF_ORDER_SEQUENCE_NUMBER, TransactionBroken, State.DEAD),
-    ("produce", BrokerCode.DUPLICATE_SEQUENCE_NUMBER, TransactionBroken, State.DEAD),
-    ("produce", BrokerCode.UNKNOWN, TransactionBroken, State.DEAD),
-    ("produce", BrokerCode.INVALID_PRODUCER_EPOCH, WriterFenced, State.FENCED),
-    ("produce", BrokerCode.TRANSACTION_ABORTABLE, TransactionAborted, State.READY),
-    ("commit", BrokerCode.INVALID_TXN_STATE, TransactionBroken, State.DEAD),
-    ("commit", BrokerCode.PRODUCER_FENCED, WriterFenced, State.FENCED),
-    ("commit", BrokerCode.TRANSACTION_ABORTABLE, TransactionAborted, State.READY),
-    ("commit", BrokerCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, AccessDenied, State.DEAD),
+ENDS: list[tuple[str, BrokerCode, type[SecorError], WriterState]] = [
+    ("produce", BrokerCode.MESSAGE_TOO_LARGE, TargetRefused, WriterState.DEAD),
+    ("produce", BrokerCode.TOPIC_AUTHORIZATION_FAILED, AccessDenied, WriterState.DEAD),
+    ("produce", BrokerCode.OUT_OF_ORDER_SEQUENCE_NUMBER, TransactionBroken, WriterState.DEAD),
+    ("produce", BrokerCode.DUPLICATE_SEQUENCE_NUMBER, TransactionBroken, WriterState.DEAD),
+    ("produce", BrokerCode.UNKNOWN, TransactionBroken, WriterState.DEAD),
+    ("produce", BrokerCode.INVALID_PRODUCER_EPOCH, WriterFenced, WriterState.FENCED),
+    ("produce", BrokerCode.TRANSACTION_ABORTABLE, TransactionAborted, WriterState.READY),
+    ("commit", BrokerCode.INVALID_TXN_STATE, TransactionBroken, WriterState.DEAD),
+    ("commit", BrokerCode.PRODUCER_FENCED, WriterFenced, WriterState.FENCED),
+    ("commit", BrokerCode.TRANSACTION_ABORTABLE, TransactionAborted, WriterState.READY),
+    ("commit", BrokerCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, AccessDenied, WriterState.DEAD),
 ]
 
 
 @VERSIONS
 @pytest.mark.parametrize(("call", "code", "error", "state"), ENDS)
 def test_what_cannot_go_on_ends_the_transaction_unseen(
-    version: int, call: str, code: BrokerCode, error: type[SecorError], state: State
+    version: int, call: str, code: BrokerCode, error: type[SecorError], state: WriterState
 ) -> None:
     cluster = FakeCluster({"clicks": 1}, version=version)
     cluster.refuse = {call: [code]}
@@ -223,7 +223,7 @@ def test_an_abort_that_is_answered_with_abort_ends_the_writer() -> None:
     writer.write(CLICKS, rows(0, 2))
     with pytest.raises(TransactionBroken):
         writer.commit()
-    assert writer.state is State.DEAD
+    assert writer.state is WriterState.DEAD
 
 
 @pytest.mark.parametrize("call", ["produce", "commit"])
@@ -241,7 +241,7 @@ def test_no_call_waits_beyond_the_transactions_time(call: str) -> None:
     with pytest.raises(TransactionBroken, match="time is over"):
         write_and_commit(writer, 2)
     assert cluster.clock.monotonic() - began < 60 + 3 * 10
-    assert writer.state is State.DEAD
+    assert writer.state is WriterState.DEAD
 
 
 def test_initialising_gives_up_and_says_so() -> None:
@@ -251,9 +251,9 @@ def test_initialising_gives_up_and_says_so() -> None:
         writer_of(cluster).initialise()
 
 
-@pytest.mark.parametrize("state", list(State))
-@pytest.mark.parametrize("event", list(Event))
-def test_the_table_says_what_each_state_allows(state: State, event: Event) -> None:
+@pytest.mark.parametrize("state", list(WriterState))
+@pytest.mark.parametrize("event", list(WriterEvent))
+def test_the_table_says_what_each_state_allows(state: WriterState, event: WriterEvent) -> None:
     if (state, event) in TRANSITIONS:
         assert transition(state, event) is TRANSITIONS[state, event]
     else:
@@ -262,19 +262,19 @@ def test_the_table_says_what_each_state_allows(state: State, event: Event) -> No
 
 
 def test_no_way_leads_back_from_fenced_and_dead() -> None:
-    assert not [it for it in TRANSITIONS if it[0] in (State.FENCED, State.DEAD)]
+    assert not [it for it in TRANSITIONS if it[0] in (WriterState.FENCED, WriterState.DEAD)]
 
 
 @pytest.mark.parametrize("request_", list(Request))
 @pytest.mark.parametrize("code", list(BrokerCode))
 def test_every_code_of_every_request_has_a_decision(request_: Request, code: BrokerCode) -> None:
     action = decide(request_, code)
-    assert (action is Action.GO_ON) == (code is BrokerCode.NONE)
+    assert (action is WriterAction.GO_ON) == (code is BrokerCode.NONE)
 
 
 def test_a_code_that_is_not_known_rebuilds() -> None:
     assert BrokerCode.of(9999) is BrokerCode.UNKNOWN
-    assert decide(Request.PRODUCE, BrokerCode.UNKNOWN) is Action.REBUILD
+    assert decide(Request.PRODUCE, BrokerCode.UNKNOWN) is WriterAction.REBUILD
 
 
 class Late(FakeCluster):

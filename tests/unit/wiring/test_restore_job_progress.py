@@ -12,7 +12,7 @@ from secor.restore.control import JobControl, JobRecord, RequestedState
 from secor.restore.model import SourcePartition
 from secor.restore.offsets import StoredOffset, offset_key, offsets_topic, record
 from secor.restore.pairs import pairs_record
-from secor.restore.writer.model import Placement
+from secor.restore.writer.model import BatchPlacement
 from secor.wiring.restore_job_progress import JobProgress, read_job_progress, target_belongs_to_job
 from tests.fakes.transactions import FakeCluster
 from tests.simulation.restore_world import World as RestoreWorld
@@ -60,7 +60,7 @@ class World:
     def restore(self, target: str) -> None:
         """Write two messages with their offset and their pair, as a daemon does."""
         where = TopicPartition(target, 0)
-        pairs = pairs_record("job", CLICKS, [Placement(where, 0, 2, 0, 1)], 0)
+        pairs = pairs_record("job", CLICKS, [BatchPlacement(where, 0, 2, 0, 1)], 0)
         offset = record(offset_key("job", CLICKS), StoredOffset(2, "spec").encode(), 0)
         self.write("daemon", (where, rows(0, 2)), (OFFSETS, offset), (OFFSETS, pairs))
 
