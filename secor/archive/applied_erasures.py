@@ -15,7 +15,7 @@ import structlog
 from secor.archive.erasures import NO_ERASURES, Erasures, LogErasures, Secret, read_erasures
 from secor.core.errors import SecorError
 from secor.core.model import Chunk, Part
-from secor.core.ports import ObjectStore, Parser
+from secor.core.ports import MessageParser, ObjectStore
 
 EVERY = 60.0
 """Seconds between two looks at the lists."""
@@ -35,7 +35,7 @@ class AppliedErasures:
         self._thread = threading.Thread(target=self._run, name="erasures", daemon=True)
         self._thread.start()
 
-    def parser(self, root: str, generation: int, parser: Parser) -> ErasingParser:
+    def parser(self, root: str, generation: int, parser: MessageParser) -> ErasingParser:
         """Return ``parser`` without what is erased below the topic's directory ``root``.
 
         Reads the lists.  Raises ``Unavailable``, ``ConfigurationError`` as ``Erasures.require``.
@@ -70,7 +70,7 @@ class AppliedErasures:
 class ErasingParser:
     """A parser that never sees what is erased."""
 
-    parser: Parser
+    parser: MessageParser
     root: str
     generation: int
     erasures: AppliedErasures
