@@ -235,7 +235,7 @@ def _columns(table: Table, columns: StructType) -> list[Any]:
 
 
 def hudi_session(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a session that writes Hudi tables, with ``settings`` over them."""
+    """Return the settings of a session for Hudi tables, with ``settings`` over them."""
     return {
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
@@ -243,5 +243,7 @@ def hudi_session(settings: Mapping[str, str]) -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
         # Lists of two levels, the default of Parquet's Avro, hold no nulls: one ended a commit.
         "spark.hadoop.parquet.avro.write-old-list-structure": "false",
+        # Hudi's files do not name Spark: dates before 1582 are as they say, and are not refused.
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
         **settings,
     }
