@@ -118,8 +118,7 @@ class Audit:
                 self._replacing.setdefault(match["log"], []).append(numbers)
             # A put may take effect late, when its object has been replaced.
             if put.key in self._deleted and self._is_replaced(put.key):
-                same = put.crc32c is not None and put.crc32c == earlier.crc32c
-                earlier = put if same else earlier
+                earlier = put if put.crc32c == earlier.crc32c else earlier
         # To be asked once more to complete the very same upload is no second put.
         if earlier is not put and (put.upload is None or put.upload != earlier.upload):
             self._violated(f"{put.key} was put twice: {earlier} and {put}")
