@@ -2,7 +2,7 @@
 
 ``<topic root>/_erased/<number, 8 digits>.json`` is put if absent, before anything is rewritten, and
 never changed.  A hash is HMAC-SHA256 of topic and key with the group's secret, its first 16 bytes:
-without the secret a list tells nobody whose messages are gone, and nothing can be found by it.
+without the secret nobody can read from a list whose messages are gone, or find them by it.
 Each list has a hash of a fixed text, by which another secret is noticed.  Such as:
 
     {"version": 1, "topic": "clicks", "secret": "…", "at": "2026-11-21T10:00:00Z",
@@ -39,7 +39,7 @@ from secor.core.small_objects import put_bytes, read_bytes
 DIRECTORY = "_erased"
 VERSION = 1
 OFFSETS_VERSION = 2
-"""Of lists with offsets: who knows version 1 alone would find nothing in them."""
+"""Of lists with offsets: a reader of version 1 alone would find nothing in them."""
 SETTING = "erase.secret (SECOR_ERASE__SECRET in the environment, eraseSecret for Spark)"
 
 _NAME = re.compile(r"([0-9]{8})\.json")
@@ -59,7 +59,7 @@ class Secret:
 
         A null key has another than an empty one.
         """
-        # HMAC in its two halves (RFC 2104), of which the beginning is the same for all keys: the
+        # HMAC in its two halves (RFC 2104), with the same beginning for all keys: the
         # library's own takes more than twice the time.
         secret = sha256(self.secret).digest() if len(self.secret) > _BLOCK else self.secret
         padded = secret.ljust(_BLOCK, b"\0")
@@ -76,7 +76,7 @@ class Secret:
 
     @property
     def id(self) -> str:
-        """What tells this secret from another, and nothing of it."""
+        """The id that distinguishes this secret from another, and has nothing of it."""
         return hmac.digest(self.secret, b"secor erasures", "sha256").hex()[:_HASH_BYTES]
 
 
@@ -89,7 +89,7 @@ class _Log:
     topic_id: str | None
 
     def is_of(self, partition: int, generation: int | None, topic_id: str | None) -> bool:
-        """Tell whether it is of a log; a generation of None is that of all."""
+        """Return whether it is of a log; a generation of None is that of all."""
         return (
             self.partition == partition
             and generation in (None, self.generation)
@@ -115,7 +115,7 @@ class ErasedOffsets(_Log):
     ranges: Ranges
 
     def covers(self, ranges: Ranges) -> bool:
-        """Tell whether all of these offsets are among its own."""
+        """Return whether all of these offsets are among its own."""
         return all(any(a <= start and end <= b for a, b in self.ranges) for start, end in ranges)
 
 
@@ -144,7 +144,7 @@ class Erasure:
         return max(ends, default=0)
 
     def covers(self, other: Erasure) -> bool:
-        """Tell whether all that another says is said here, too."""
+        """Return whether all that another says is said here, too."""
         return (
             (self.secret, self.tombstones) == (other.secret, other.tombstones)
             and self.hashes >= other.hashes
@@ -194,7 +194,7 @@ class Erasures:
             if self.secret is None:
                 raise ConfigurationError(
                     f"{key}: messages of {erasure.topic} are erased, and only the group's secret"
-                    f" tells which: set {SETTING}. If it is lost, and what was erased may"
+                    f" says which: set {SETTING}. If it is lost, and what was erased may"
                     " come back from copies, delete this list"
                 )
             if erasure.secret != self.secret.id:
@@ -245,7 +245,7 @@ class Erasures:
 
 @dataclass(frozen=True, slots=True)
 class LogErasures:
-    """What is erased of one log: lists, each with the offset below which it counts.
+    """The erasures of one log: lists, each with the offset below which it counts.
 
     ``offsets`` are erased whatever their keys; those with true become tombstones.  With ``beyond``
     messages of listed keys may be gone at every offset: daemons leave them out (``erase.apply``).
@@ -298,7 +298,7 @@ class LogErasures:
         return any(erasure.hashes for _, erasure in self.parts)
 
     def meets(self, start: int, end: int) -> bool:
-        """Tell whether messages of a range may be erased."""
+        """Return whether messages of a range may be erased."""
         return self.has_keys or any(
             a < end and start < b for ranges, _ in self.offsets for a, b in ranges
         )
@@ -336,7 +336,7 @@ NOTHING_ERASED = LogErasures((), None)
 
 
 def as_tombstones(records: pa.RecordBatch, which: np.ndarray) -> pa.RecordBatch:
-    """Return messages of which some have a null value and no headers."""
+    """Return messages, some of them with a null value and no headers."""
     chosen = pa.array(which)
     for name, nothing in (("value", None), ("headers", [])):
         at, field_of = SCHEMA.get_field_index(name), SCHEMA.field(name)

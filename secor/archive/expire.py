@@ -59,7 +59,7 @@ def _time(archived: ArchivedObject) -> float:
 
 @dataclass(slots=True)
 class LogExpiry:
-    """What goes of one log: the first ``count`` of its units, and ``leftovers``.
+    """The expiry of one log: the first ``count`` of its units go, and ``leftovers``.
 
     ``leftovers`` begin below an earlier beginning ``before``; the command that agreed to it did
     not come to its end.
@@ -97,7 +97,7 @@ class LogExpiry:
 def logs_of(
     topic: str, objects: Iterable[ArchivedObject], beginnings: Beginnings
 ) -> list[LogExpiry]:
-    """Return the logs of a topic's objects, of which nothing goes yet."""
+    """Return the logs of a topic's objects, before anything goes."""
     by_log: dict[tuple[int, str | None], list[ArchivedObject]] = {}
     for archived in objects:
         topic_id = archived.info.topic_id if archived.info else None

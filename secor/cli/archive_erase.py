@@ -208,7 +208,7 @@ def _eraser(config: Config, topic: str, search: FieldSearch | None) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class _Versions:
-    """What a bucket with versions still has of the topic's objects.
+    """The topic's objects that a bucket with versions still has.
 
     ``why`` says why that is not known.
     """
@@ -250,7 +250,7 @@ class _Versions:
 
 @dataclass(slots=True)
 class _Result:
-    """What came of it, for people and for scripts."""
+    """The result, for people and for scripts."""
 
     topic: str
     dry_run: bool

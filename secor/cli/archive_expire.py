@@ -99,7 +99,7 @@ def expire_command(
 ) -> None:
     """Remove the oldest objects of a group's topics for good.
 
-    First the new beginning of the archive is agreed, by a record beside the objects of each topic
+    First the new beginning of the archive is agreed, by a record next to the objects of each topic
     partition; then the objects go.  verify, recover, restore, cat, ls and Spark know the
     beginning: nothing below it is missing.  The newest object of a topic partition always stays.
     A run that was interrupted is finished by the next one.  The service may run meanwhile.

@@ -41,7 +41,7 @@ AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-"""So that the drill's broker takes ACLs; whoever asks it may do all."""
+"""So that the drill's broker takes ACLs; every client may do all."""
 ROOM = 1.5
 """Free bytes that are asked for, for each archived one: logs are compressed otherwise."""
 
@@ -147,7 +147,7 @@ def _drill(
             done.found(recovery, sample)
         with open_recovery(chosen, done.cluster) as recovery:
             _room(recovery.job, done)
-            begun = time.monotonic()
+            started = time.monotonic()
             ended = write_messages(recovery.job, telemetry)
             done.problems += [f"{it.source}: {it.error}" for it in ended.failed]
             if not recovery.messages().is_complete:
@@ -160,7 +160,7 @@ def _drill(
             verified = time.monotonic()
             done.compared(results)
             states = list(recovery.bring_back(force=False, hold=False))
-            done.recovery_seconds = (recovered - begun) + (time.monotonic() - verified)
+            done.recovery_seconds = (recovered - started) + (time.monotonic() - verified)
             done.verify_seconds = verified - recovered
             done.states += [recovery.messages(), *states]
 
@@ -223,13 +223,13 @@ def _broker(directory: Path | None, done: DrillReport) -> Iterator[Brokers]:
     from secor.config.servers import Brokers
 
     log = structlog.get_logger("secor.drill")
-    begun = time.monotonic()
+    started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="secor-drill-", dir=directory))
     sandbox = None
     try:
         done.directory = folder
         sandbox = sandbox_class().up(folder, services=("kafka",), kafka_settings=AUTHORIZER)
-        done.start_seconds = time.monotonic() - begun
+        done.start_seconds = time.monotonic() - started
         log.info("drill's broker started", address=sandbox.kafka, directory=str(folder))
         yield Brokers(bootstrap_servers=(sandbox.kafka,))
     finally:

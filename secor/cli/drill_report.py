@@ -72,7 +72,7 @@ class DrillReport:
 
     @property
     def passed(self) -> bool:
-        """Tell whether everything came back, and equal."""
+        """Return whether everything came back, and equal."""
         return (
             bool(self.states)
             and not self.problems

@@ -108,7 +108,7 @@ def _show(state: KindState) -> None:
 @moment
 @as_json
 def status(config: Path, time: str | None, cluster: str | None, *, as_json: bool) -> int:
-    """Show how much of each kind is back, and what stands in the way; change nothing.
+    """Show how much of each kind is back, and what prevents the rest; change nothing.
 
     A group that has consumed more since is back.  Exit code 0 when all is back, else 5.
     """

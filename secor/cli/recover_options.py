@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def moment(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say which state of which cluster is meant."""
+    """Add the options that name the state and the cluster."""
     at = click.option(
         "--at",
         "time",

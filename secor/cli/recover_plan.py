@@ -1,4 +1,4 @@
-"""``secor recover plan``: what a recovery would bring back, and what stands in its way."""
+"""``secor recover plan``: what a recovery would bring back, and what prevents it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @moment
 @as_json
 def plan(config: Path, time: str | None, cluster: str | None, *, as_json: bool) -> int:
-    """Show what would come back, and what stands in the way; change nothing.
+    """Show what would come back, and what prevents it; change nothing.
 
     Exit code 5 when the recovery must not begin, or a part of it would not be complete.  Of a
     recovery whose messages are all written, it shows what is left.
@@ -119,7 +119,7 @@ def _lines(
             yield from state_lines(state)
         if state.kind == "groups" and places:
             offsets = ", ".join(f"{count:,} {place}" for place, count in places.items())
-            yield f"groups: offsets as far as the archive tells: {offsets}"
+            yield f"groups: offsets as far as the archive knows: {offsets}"
 
 
 def _row(topic: PlannedTopic, selected: Selected) -> tuple[str, ...]:

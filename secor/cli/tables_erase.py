@@ -1,4 +1,4 @@
-"""``secor tables erase``: rows go by the values of a column, and what still holds them is named."""
+"""``secor tables erase``: delete rows by the values of a column, and name what still holds them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HOLDERS = (
     "merged changes and old commits of this group, until secor tables expire; its quarantine",
     "the topic in Kafka, backups, replicas and exports: erase them there, too",
 )
-"""What may still hold the rows, beside snapshots."""
+"""What may still hold the rows, besides snapshots."""
 
 
 @click.command(
@@ -221,7 +221,7 @@ class _Erasing:
         return _Result(name, deletion, hidden=hidden)
 
     def run(self, spark: Any, result: _Result, *, dry_run: bool) -> None:
-        """Count, delete and count again; the result tells what became of it."""
+        """Count, delete and count again; the result has both counts."""
         from secor.spark.procedures import call
 
         deletion = result.deletion

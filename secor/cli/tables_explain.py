@@ -86,8 +86,8 @@ def _column_of(why: str, columns: Sequence[str]) -> str:
 def explain(config: Path, name: str, messages: int, as_json: bool) -> None:
     """Show where each column of a table comes from, and which messages it refused, and why.
 
-    A table records by itself when Secor made or changed a column, and for which kinds of values of
-    which messages.  What was refused is read from the quarantine of the topics that feed the table:
+    A table records by itself when Secor made or changed a column, with the kinds of values and
+    the messages.  What was refused is read from the quarantine of the topics that feed the table:
     the newest objects, as the last line says.
     """
     from secor.wiring.table_group import open_table_group

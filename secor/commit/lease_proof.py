@@ -7,7 +7,7 @@ import threading
 from secor.batch.sealed import SealedBatch
 from secor.core.errors import LeaseLost, Unavailable
 from secor.core.model import Entry, Intent, Superseded
-from secor.core.naming import roots_beside
+from secor.core.naming import further_roots
 from secor.core.ports import Clock, Lease
 
 WRITES = 5
@@ -24,7 +24,7 @@ def intent_of(batch: SealedBatch, recorded: Intent | None, owner: str, now: floa
         at=now,
         root=batch.plan.root,
         supersedes=_supersedes(recorded, batch.fingerprint),
-        also=roots_beside(batch.plan.root, batch.plan.roots),
+        also=further_roots(batch.plan.root, batch.plan.roots),
     )
 
 

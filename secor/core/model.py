@@ -162,7 +162,7 @@ class Intent:
     ``owner`` names the process, ``at`` the wall clock in seconds (for people only),
     ``root`` the topic's directory in the store; ``supersedes`` what was tried before
     under other configurations.  ``also`` are further directories that objects may be in,
-    apart from ``root``'s quarantine: those of routes (``naming.roots_beside``).
+    apart from ``root``'s quarantine: those of routes (``naming.further_roots``).
     """
 
     start: int

@@ -10,20 +10,20 @@ from posixpath import commonpath
 from typing import Self
 
 QUARANTINE_DIRECTORY = "_quarantine"
-"""The directory, beside the topics', of messages that a parser could not place."""
+"""The directory, next to the topics', of messages that a parser could not place."""
 SCHEMA_DIRECTORY = "_schema"
-"""The directory, beside the topics', of schemas that are kept with their objects."""
+"""The directory, next to the topics', of schemas that are kept with their objects."""
 SUSPECTS_DIRECTORY = "_suspects"
-"""The directory, beside the topics', that says over which messages processes died."""
+"""The directory, next to the topics', of the messages that processes died over."""
 CLUSTER_DIRECTORY = "_cluster"
-"""The directory, beside the topics', of what a backup keeps of the cluster itself."""
+"""The directory, next to the topics', of what a backup keeps of the cluster itself."""
 RESERVED = frozenset(
     {
         *(QUARANTINE_DIRECTORY, SCHEMA_DIRECTORY, SUSPECTS_DIRECTORY, CLUSTER_DIRECTORY),
         *("_backfill", "_replaced", "_staged"),
     }
 )
-"""Directories beside the topics' that are none: the last are backfills' and the tables'."""
+"""Directories next to the topics' that are none: the last are backfills' and the tables'."""
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 LONGEST_VALUE = 200
@@ -49,14 +49,14 @@ _TEMPLATE = re.compile(
 )
 CONNECT_GENERATION = 1
 """The generation of all objects that are named as a connector's: their names have none."""
-_BESIDE_VALUES = (".keys.", ".headers.")
-"""Extensions of files that Confluent's sink puts beside those of values begin so."""
+_KEYS_AND_HEADERS = (".keys.", ".headers.")
+"""Beginnings of the extensions of Confluent's files of keys and headers."""
 _COPY = re.compile(
     r".*(~|\.([0-9]+|~[^.]*~|bad|bak|backup|broken|copy|corrupt|crc|deleted|disabled|ignore|new|old"
     r"|orig|part|partial|save|saved|swp|temp|tmp))",
     re.IGNORECASE,
 )
-"""Extensions of what people and tools put beside a file."""
+"""Extensions of copies that people and tools make of a file."""
 _GREATEST = {"generation": 2**63 - 1, "partition": 2**31 - 1, "offset": 2**63 - 1}
 """Kafka has no greater ones."""
 _REPLAYED = ".replayed-"
@@ -66,7 +66,7 @@ _REWRITE = re.compile(r"\.rewrite-([1-9][0-9]{0,8})-to-([1-9][0-9]{0,18})(?=\.|$
 
 @dataclass(frozen=True, slots=True)
 class ConnectName:
-    """How a connector puts names together: topic, partition and offset, a delimiter between them.
+    """The names of a connector: topic, partition and offset, with a delimiter between them.
 
     Numbers have leading zeros up to their width.  The defaults are Confluent's.
     """
@@ -173,7 +173,7 @@ def parse_key(root: str, key: str) -> ObjectName | None:
     if match is None:
         return None
     extension = match["extension"] or ""
-    if _COPY.fullmatch(extension) or (own is None and extension.startswith(_BESIDE_VALUES)):
+    if _COPY.fullmatch(extension) or (own is None and extension.startswith(_KEYS_AND_HEADERS)):
         return None
     numbers = {
         "generation": int(own["generation"]) if own else CONNECT_GENERATION,
@@ -200,7 +200,7 @@ def parse_key(root: str, key: str) -> ObjectName | None:
 
 
 def is_copy(key: str) -> bool:
-    """Tell whether a file is called as an object with something behind it, as ``….seq.bak``."""
+    """Return whether a file is called as an object with something behind it, as ``….seq.bak``."""
     name = key.rpartition("/")[2]
     match = _NAME.fullmatch(name) or _OF_CONNECT.fullmatch(name)
     return match is not None and _COPY.fullmatch(match["extension"] or "") is not None
@@ -209,13 +209,13 @@ def is_copy(key: str) -> bool:
 def replayed_name(name: ObjectName, first_offset: int) -> ObjectName:
     """Return the name for messages of a batch that were in quarantine when it was stored.
 
-    ``first_offset`` tells them from those of the batch that go to the same place.
+    ``first_offset`` distinguishes them from others of the batch in the same place.
     """
     return replace(name, extension=f"{_REPLAYED}{first_offset}{name.extension}")
 
 
 def least_offset(name: ObjectName) -> int:
-    """Return an offset that no message of a backup's object is below, as near as its name tells.
+    """Return an offset that no message of a backup's object is below, as near as its name says.
 
     A batch that reaches over the edge of a bucket has an object in each, of one start offset.
     """
@@ -254,25 +254,25 @@ def topic_root(prefix: str, topic: str, *, hashed: bool = False) -> str:
 
 def quarantine_root(root: str) -> str:
     """Return where messages go that no parser can place: ``<prefix>/_quarantine/<topic>``."""
-    return _beside(root, QUARANTINE_DIRECTORY)
+    return _sibling_root(root, QUARANTINE_DIRECTORY)
 
 
 def schema_root(root: str) -> str:
     """Return where the schemas of a topic's objects are kept: ``<prefix>/_schema/<topic>``."""
-    return _beside(root, SCHEMA_DIRECTORY)
+    return _sibling_root(root, SCHEMA_DIRECTORY)
 
 
 def suspects_root(root: str) -> str:
     """Return where is kept over what processes died: ``<prefix>/_suspects/<topic>``."""
-    return _beside(root, SUSPECTS_DIRECTORY)
+    return _sibling_root(root, SUSPECTS_DIRECTORY)
 
 
 def rewrites_root(root: str) -> str:
     """Return where plans of rewriting are kept: ``<prefix>/_backfill/_rewrites/<topic>``."""
-    return _beside(root, "_backfill/_rewrites")
+    return _sibling_root(root, "_backfill/_rewrites")
 
 
-def _beside(root: str, directory: str) -> str:
+def _sibling_root(root: str, directory: str) -> str:
     prefix, _, topic = root.rpartition("/")
     return "/".join(part for part in (prefix, directory, topic) if part)
 
@@ -280,13 +280,13 @@ def _beside(root: str, directory: str) -> str:
 def routed_root(root: str, topic: str) -> str:
     """Return where a route puts messages of ``topic`` in another topic's directory ``root``.
 
-    Names tell partition and offset, not the topic: two that go to one place must differ.
+    Names have partition and offset, not the topic: two that go to one place must differ.
     """
     return f"{root}/{ROUTED}{topic}"
 
 
-def roots_beside(root: str, roots: Iterable[str]) -> tuple[str, ...]:
-    """Return those of ``roots`` that ``root`` does not tell: not it, nor its quarantine.
+def further_roots(root: str, roots: Iterable[str]) -> tuple[str, ...]:
+    """Return those of ``roots`` that do not follow from ``root``: not it, nor its quarantine.
 
     Too many to be written down give way to the directory that they share, if there is one.
     """

@@ -1,4 +1,4 @@
-"""State of a recovery: what there is of each kind, what is done, and what stands in the way."""
+"""State of a recovery: what there is of each kind, what is done, and what prevents the rest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS = ("schemas", "topics", "messages", "groups", "acls", "quotas", "settings"
 
 @dataclass(frozen=True, slots=True)
 class KindState:
-    """How much of a kind is at the target as the archive has it.
+    """The state of a kind: how much is at the target as the archive has it.
 
     ``obstacles`` are sentences about what a person has to do or to decide: without that the
     recovery is not complete.  ``notes`` hinder nothing.
@@ -37,12 +37,12 @@ class KindState:
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether nothing is left to do, for the program or for a person."""
+        """Return whether nothing is left to do, for the program or for a person."""
         return self.is_kept and not self.left and not self.obstacles
 
 
 class Place(Enum):
-    """Where a group stood, seen from what the archive has of a partition."""
+    """The place of a group's offset, seen from what the archive has of a partition."""
 
     EXACT = "exact"
     BEHIND_THE_ARCHIVE = "rounded down"
@@ -65,7 +65,7 @@ def expected_place(
     """Return how exactly an offset can be translated, before anything is restored.
 
     ``extents`` are the archived offsets by source partition, ``topics`` all that are restored;
-    ``is_mixed`` tells whether messages of several partitions go to one.
+    ``is_mixed`` says whether messages of several partitions go to one.
     """
     place = offset.topic_partition
     if place.topic not in topics:

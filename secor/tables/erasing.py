@@ -32,7 +32,7 @@ Value = str | bytes | int | bool | Decimal | date | datetime
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Which rows go: those whose ``column`` has one of ``values``, or, with ``null``, none.
+    """The rows to delete: those whose ``column`` has one of ``values``, or, with ``null``, none.
 
     The path of a column in structs has dots.
     """

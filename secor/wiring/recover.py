@@ -47,7 +47,7 @@ from secor.wiring.restore import Job, open_job
 from secor.wiring.restore_groups import open_groups
 from secor.wiring.restore_status import JobStatus, status_of
 
-Told = Callable[[KindState], None]
+ReportKind = Callable[[KindState], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Recovery:
         return sorted(it for it in named if self.job.target_name(it) not in self.job.own_topics)
 
     def wants(self, kind: str) -> bool:
-        """Tell whether a kind is to be brought back."""
+        """Return whether a kind is to be brought back."""
         return kind not in self.config.recover.leave_out
 
     # ------------------------------------------------------------------ looking
@@ -95,7 +95,7 @@ class Recovery:
         yield self.settings(topics, described)
 
     def is_written(self) -> bool:
-        """Tell whether all topics are made, those that they were, and all messages are written.
+        """Return whether all topics are made, those that they were, and all messages are written.
 
         Then a restore has nothing left to do, and would refuse settings that were held back.
         """

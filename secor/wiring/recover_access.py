@@ -39,7 +39,7 @@ def renamed_rules(
 ) -> RenamedRules:
     """Return the rules for topics that ``template`` names, such as ``restored-{topic}``.
 
-    ``topics`` are the archived topics that are restored; ``is_whole`` tells that none is left
+    ``topics`` are the archived topics that are restored; ``is_whole`` says that none is left
     out by choice: under their old names even rules about topics that come later are meant then.
     A rule about a prefix is renamed where the template only puts something in front, for then
     it is about the same topics as before.

@@ -26,7 +26,7 @@ from secor.wiring.restore_groups import translate_groups
 
 @dataclass(frozen=True, slots=True)
 class RestoredGroups:
-    """Where each group goes on, by group and target partition, and what has no place there."""
+    """The offsets where groups go on, by group and target partition, and those without a place."""
 
     wanted: Mapping[str, Mapping[TopicPartition, Committed]]
     precisions: Mapping[str, int]
@@ -85,7 +85,7 @@ def restored_groups(
 
 
 def _of_nothing_archived(job: Job, untranslated: Untranslated) -> Translation | Untranslated:
-    """Return the target's beginning for a partition of which the archive has no message.
+    """Return the target's beginning for a partition without a message in the archive.
 
     Without a committed offset a consumer might begin at the end, behind what comes meanwhile.
     """

@@ -65,7 +65,7 @@ def link_key(root: str, number: int, partition: int, start: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rewriting:
-    """What is recorded of a range beside its objects."""
+    """The records of a range next to its objects."""
 
     topic: str
     partition: int
@@ -125,7 +125,7 @@ def _records(
 
 
 def same(record: ObjectRecord, digest: Digest | None) -> bool:
-    """Tell whether an object has the bytes of a record."""
+    """Return whether an object has the bytes of a record."""
     return digest == Digest(record.size, record.sha256, record.crc32c)
 
 

@@ -22,7 +22,7 @@ from secor.core.small_objects import SHA256
 
 
 class Change(StrEnum):
-    """How an object is not what the evidence says."""
+    """A difference between an object and the evidence."""
 
     TAMPERED = "tampered"
     """Other bytes under the metadata of the object that was there."""
@@ -66,13 +66,13 @@ class CheckJournal:
             lines = path.read_text().splitlines()
         except FileNotFoundError:
             lines = []
-        begun = bool(lines) and lines[0] == head
-        for line in lines[1:] if begun else ():
+        is_started = bool(lines) and lines[0] == head
+        for line in lines[1:] if is_started else ():
             with suppress(ValueError):  # the last line of a killed process may be cut
                 key, size, modified = json.loads(line)
                 self.read[key] = (size, modified)
-        self._file = path.open("a" if begun else "w")
-        print("" if begun else head, file=self._file, flush=True)
+        self._file = path.open("a" if is_started else "w")
+        print("" if is_started else head, file=self._file, flush=True)
 
     def note(self, stored: StoredObject) -> None:
         """Write down that an object is the same."""
@@ -223,7 +223,7 @@ def _carried_on(
 
 
 def _is_of(metadata: Mapping[str, str], record: ObjectRecord) -> bool:
-    """Tell whether an object's metadata is that of the object that was verified."""
+    """Return whether an object's metadata is that of the object that was verified."""
     try:
         info = ObjectInfo.of(metadata, record.key)
     except CorruptFile:

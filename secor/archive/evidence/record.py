@@ -83,7 +83,7 @@ class PartitionRecord:
 class Making:
     """When, where and by what evidence was made.
 
-    ``configuration`` is the SHA-256 of all settings, secrets left out; ``log_read`` tells whether
+    ``configuration`` is the SHA-256 of all settings, secrets left out; ``log_read`` says whether
     the objects were compared with the topics.
     """
 

@@ -1,4 +1,4 @@
-"""Ed25519 signatures of files, beside them as ``FILE.sig``: 64 bytes, as ``openssl pkeyutl`` has.
+"""Ed25519 signatures of files, next to them as ``FILE.sig``: 64 bytes, as ``openssl pkeyutl`` has.
 
 Keys are PEM files: PKCS#8 without a password, and SubjectPublicKeyInfo.
 """
@@ -103,7 +103,7 @@ def read_public_key(path: Path) -> Ed25519PublicKey:
 
 
 def is_signature(key: Ed25519PublicKey, signature: bytes, data: bytes) -> bool:
-    """Tell whether it is the key's signature of ``data``."""
+    """Return whether it is the key's signature of ``data``."""
     from cryptography.exceptions import InvalidSignature
 
     try:

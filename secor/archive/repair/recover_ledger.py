@@ -11,7 +11,7 @@ from secor.archive.repair.stored_ranges import StoredRange, batches_of, extents_
 from secor.archive.verify.log_port import Log
 from secor.core.errors import ConfigurationError, Refused, TopicRecreated
 from secor.core.model import Entry, Intent, LogRange, OffsetRange, TopicPartition
-from secor.core.naming import roots_beside
+from secor.core.naming import further_roots
 from secor.core.ports import OffsetLedger
 from secor.core.text import how_many
 
@@ -204,5 +204,5 @@ def intent_of(
     info = objects[0].archived.info
     assert info is not None
     root = archive.root(topic_partition.topic)
-    also = roots_beside(root, [extent.archived.name.root for extent in objects])
+    also = further_roots(root, [extent.archived.name.root for extent in objects])
     return Intent(batch.start, batch.end, info.fingerprint, owner, now, root, also=also)

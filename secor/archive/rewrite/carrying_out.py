@@ -1,7 +1,7 @@
 """A plan agreed on and carried out: join, compare, put, look again, delete; every step repeatable.
 
-``<prefix>/_backfill/_rewrites/<topic>/<number>.json`` is a plan, put if absent: whoever runs at the
-same time carries out the same one.  ``<number>.done`` says that nothing of it is left to do, and
+``<prefix>/_backfill/_rewrites/<topic>/<number>.json`` is a plan, put if absent: all who run at the
+same time carry out the same one.  ``<number>.done`` says that nothing of it is left to do, and
 only then the next number is put.  Objects are listed for it after the look at the numbers, so a
 plan never rests on what an earlier plan was still changing.
 """
@@ -65,7 +65,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What is to do next: a plan, which is in the store if it is ``under_way``.
+    """The next step: a plan, which is in the store if it is ``under_way``.
 
     ``late`` are the keys of objects that were replaced and are there again, such as a put of a
     process that had slept.
@@ -89,7 +89,7 @@ Choose = Callable[[list[ArchivedObject], list[ArchivedObject]], Plan]
 class Rewriter:
     """Rewrites objects of one topic; any number of them may work at the same time.
 
-    ``secret`` is what a plan that erases needs, whoever has made it.
+    ``secret`` is what a plan that erases needs, also a plan of others.
     """
 
     archive: Archive
@@ -286,7 +286,7 @@ class Rewriter:
             return False
         if without_sha256(stored.metadata) != dict(new.metadata):
             raise ObjectConflict(
-                f"{new.key}: another object stands where one that joins"
+                f"{new.key}: another object is where one that joins"
                 f" {len(new.inputs)} others belongs; nothing was overwritten"
             )
         return True
@@ -342,7 +342,7 @@ class Rewriter:
         if not new.extension.startswith(".txt") and rows != int(new.metadata["records"]):
             raise CorruptFile(
                 f"{next(iter(new.inputs))} and the {len(new.inputs) - 1} objects behind it hold"
-                f" {rows} messages, and their metadata tells {new.metadata['records']}: see secor"
+                f" {rows} messages, and their metadata says {new.metadata['records']}: see secor"
                 " verify"
             )
 

@@ -60,7 +60,7 @@ Progress = Callable[[int], None]
 
 @dataclass(slots=True)
 class Searched:
-    """What a search has found; ``messages`` are those to erase, ``emptied`` those of them that
+    """The result of a search; ``messages`` are those to erase, ``emptied`` those of them that
     become tombstones.  ``unsearchable`` gives keys of objects, and why nothing is known of them;
     ``later`` is the number of objects that are not committed yet.
     """
@@ -241,7 +241,7 @@ class Eraser:
         agree(self.archive.store, self._known(), wanted)
 
     def copies(self) -> list[str]:
-        """Return files beside the topic's objects that are called as copies of them."""
+        """Return files next to the topic's objects that are called as copies of them."""
         listed = self.archive.store.list(f"{self.archive.root(self.topic)}/")
         return [stored.key for stored in listed if is_copy(stored.key)]
 
@@ -304,7 +304,7 @@ class _Count:
 
 
 def _unsearchable(archived: ArchivedObject) -> str | None:
-    """Tell why nothing can be found, or replaced, in an object."""
+    """Return why nothing can be found, or replaced, in an object."""
     if archived.fault is not None:
         return archived.fault.removeprefix(f"{archived.key}: ")
     if archived.info is None:
@@ -315,7 +315,7 @@ def _unsearchable(archived: ArchivedObject) -> str | None:
 
 
 def _fixed(batch: StoredBatch, *, complete: bool) -> str | None:
-    """Tell why a batch cannot be written again."""
+    """Return why a batch cannot be written again."""
     places = {archived.name.place for archived in batch.objects}
     if not complete:
         return "another object of its batch cannot be read"

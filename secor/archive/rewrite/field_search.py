@@ -1,6 +1,6 @@
 """Search for messages by the values of a field: gives offsets, by which they are erased.
 
-A list of offsets needs neither parser nor secret of whoever reads the archive later, and finds a
+A list of offsets needs neither parser nor secret of those that read the archive later, and finds a
 message again in whatever object it comes back.
 """
 

@@ -15,12 +15,12 @@ from secor.formats.joining import AS_THEY_ARE, JOINED, Target
 
 VERSION = 1
 ERASING_VERSION = 2
-"""Of plans that leave messages out: who knows version 1 alone would join them."""
+"""Of plans that leave messages out: a reader of version 1 alone would join them."""
 CONVERTING_VERSION = 3
-"""Of plans whose objects have another format or codec: who knows version 1 alone would keep it."""
+"""Of plans with another format or codec: a reader of version 1 alone would keep it."""
 PLACES_TOGETHER = 4
-"""A range has at most so many times the target size, whatever output partitions it has: whoever
-reads it by offset may have all of it in memory."""
+"""A range has at most so many times the target size, with all its output partitions: a reader
+by offset may have all of it in memory."""
 
 MOST_OF_ONE = 2
 """The first and the last batch of a range have at most so many times the bytes of the others: so
@@ -62,7 +62,7 @@ class JoinedRange:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to join of a topic; with ``erasure`` also what to leave out: the number of a list."""
+    """A plan to join objects of a topic; with ``erasure``, a list's number, also to leave out."""
 
     topic: str
     ranges: tuple[JoinedRange, ...]
@@ -88,7 +88,7 @@ class FailedRange:
 
 @dataclass(slots=True)
 class RewriteResult:
-    """What became of a plan."""
+    """The result of a plan."""
 
     plan: Plan
     done: list[JoinedRange] = field(default_factory=list)
@@ -99,7 +99,7 @@ class RewriteResult:
 class RewriteLimits:
     """Objects modified at or after ``before`` (seconds since the epoch) stay; sizes in bytes.
 
-    What is made has the format and codec of ``target``; objects whose name tells that they have
+    What is made has the format and codec of ``target``; objects whose name says that they have
     not are written again also where they are large or alone.
     """
 
@@ -108,7 +108,7 @@ class RewriteLimits:
     target: Target = AS_THEY_ARE
 
     def converts(self, extension: str) -> bool:
-        """Tell whether objects with this extension are written again for its sake."""
+        """Return whether objects with this extension are written again for its sake."""
         return self.new_extension(extension) != extension
 
     def new_extension(self, extension: str) -> str:
@@ -121,7 +121,7 @@ class RewriteLimits:
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """The objects of one batch; ``fixed`` tells that it stays as it is.
+    """The objects of one batch; ``fixed`` says that it stays as it is.
 
     One that ``overlaps`` another is not to be rewritten: a rewritten range takes the place of all
     that begins in it.
@@ -135,7 +135,7 @@ class StoredBatch:
 
     @property
     def first(self) -> ObjectInfo:
-        """What one of its objects tells."""
+        """The description of one of its objects."""
         info = self.objects[0].info
         assert info is not None
         return info
@@ -174,7 +174,7 @@ def batches_of(objects: Iterable[ArchivedObject]) -> list[StoredBatch]:
     by_range: defaultdict[tuple[int, int, int], list[ArchivedObject]] = defaultdict(list)
     for archived in objects:
         start = archived.batch_start
-        # One that tells no range has at least one message, and may have all that follow.
+        # One without a range has at least one message, and may have all that follow.
         end = archived.info.batch.end if archived.info else start + 1
         by_range[start, end, archived.name.generation].append(archived)
     reached = -1

@@ -182,7 +182,7 @@ def _output(draft: Draft) -> str:
     if columns:
         names = [name for _, name in columns]
         draft.set("output.metadata_columns", [column for column, _ in columns], *names)
-        draft.todo("keys and headers are columns of the objects, not files beside them")
+        draft.todo("keys and headers are columns of the objects, not files next to them")
     return kind
 
 

@@ -33,7 +33,7 @@ FLUSH_INTERVAL = "offset.flush.interval.ms"
 
 
 def is_address(source: str) -> bool:
-    """Tell whether a source is the address of a worker's REST interface."""
+    """Return whether a source is the address of a worker's REST interface."""
     return source.startswith(("http://", "https://"))
 
 
@@ -46,7 +46,7 @@ def without_password(source: str) -> str:
 
 
 def is_connector(source: str) -> bool:
-    """Tell whether a source is a connector's settings, and not Java Secor's.
+    """Return whether a source is a connector's settings, and not Java Secor's.
 
     Raises ``ConfigurationError`` for a file that cannot be read.
     """

@@ -46,7 +46,7 @@ _UNNEEDED = {
 
 
 def convert_values(draft: Draft) -> None:
-    """Set the decoder of ``value.converter``; what cannot be told is a person's to do."""
+    """Set the decoder of ``value.converter``; what is unknown is left to a person."""
     converter = draft.value("value.converter")
     if converter in ("", JSON):
         _json(draft, converter)
@@ -134,7 +134,7 @@ def _registered(draft: Draft, side: str, section: str) -> None:
 
 
 def _as_values(draft: Draft) -> bool:
-    """Tell whether the registry of keys is that of values, and so is what it asks for."""
+    """Return whether the registry of keys is that of values, and so is what it asks for."""
     values = _REGISTERED.get(draft.value("value.converter"))
     keys = _REGISTERED[draft.value("key.converter")]
     return (

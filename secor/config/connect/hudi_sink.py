@@ -41,7 +41,9 @@ SETTINGS = (
     ),
     SinkSetting("hoodie.kafka.compaction.*", "none: `secor tables run` compacts", NOT_NEEDED),
     SinkSetting(
-        "hoodie.meta.sync.*", "none: a catalog of one's own is told by one's own job", NOT_SUPPORTED
+        "hoodie.meta.sync.*",
+        "none: a catalog of one's own is updated by one's own job",
+        NOT_SUPPORTED,
     ),
     SinkSetting("hoodie.datasource.hive_sync.*", "none: see hoodie.meta.sync", NOT_SUPPORTED),
     SinkSetting(

@@ -1,4 +1,4 @@
-"""Settings of sink connectors in tables: what stands for each here, or what to do instead."""
+"""Settings of sink connectors in tables: what replaces each here, or what to do instead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REFERENCE = re.compile(r"\$\{\w+:(?!-)[^}]*\}")
 
 ABOUT = (
     "# Made by secor config import of {source}, which was {program}'s for Kafka Connect.",
-    "# Behind each value stand the settings that it came from; what is not here has the default",
+    "# Behind each value are the settings that it came from; what is not here has the default",
     "# that docs/configuration.md explains.",
 )
 
@@ -35,7 +35,7 @@ class SinkSetting:
     outcome: PropertyOutcome | None = None
 
     def matches(self, name: str) -> bool:
-        """Tell whether this is the row of a setting that a connector has."""
+        """Return whether this is the row of a setting that a connector has."""
         pattern = re.escape(self.name).replace("<table>", ".+")
         if pattern.endswith(r"\*"):
             pattern = pattern.removesuffix(r"\*") + ".+"
@@ -107,7 +107,7 @@ STRAY = (
     SinkSetting("_comment*", "none: it is a comment", NOT_NEEDED),
     SinkSetting("//*", "none: it is a comment", NOT_NEEDED),
 )
-"""Settings that people write beside a connector's, which no sink reads."""
+"""Settings that people write next to a connector's, which no sink reads."""
 
 
 def row_of(name: str, rows: Iterable[SinkSetting]) -> SinkSetting | None:

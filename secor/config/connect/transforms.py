@@ -1,4 +1,4 @@
-"""Transforms of single messages (SMTs): as ``parser.transforms``, or what stands for them."""
+"""Transforms of single messages (SMTs): as ``parser.transforms``, or what replaces them."""
 
 from __future__ import annotations
 

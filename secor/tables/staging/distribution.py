@@ -38,7 +38,7 @@ from secor.tables.staging.fitted_changes import TableWork, fit_changes, fit_rows
 from secor.tables.staging.table_version import TableVersion, identity_of
 
 POSITION = ("offset", "timestamp")
-"""Columns of messages that parts have beside their rows: what data files tell of themselves."""
+"""Columns of messages that parts have besides their rows, for the data files' own metadata."""
 
 STREAM_PREFIX = "table="
 """Output streams of tables begin with this."""
@@ -182,7 +182,7 @@ class TableDistribution:
         if settings.auto_create and settings.schema_file is None:
             missing = _missing_columns(sources, kind, settings.first_columns(METADATA_TYPES))
             if missing is not None:
-                why = f"there is no table {name} yet, and the message tells no {missing} of it"
+                why = f"there is no table {name} yet, and the message has no {missing} of it"
                 work.fail("route", dict.fromkeys(rows.tolist(), why))
                 return
         offset = _offset(work, int(rows[0]))

@@ -144,7 +144,7 @@ class FileMessages:
     def _offsets(self, file: StagedFile, plan: TopicPlan) -> Offsets | None:
         """Return the offsets of the file's rows where they are known without its plan.
 
-        Raises ``ConfigurationError`` where only its plan tells them, and is not there any more.
+        Raises ``ConfigurationError`` where only its plan knows them, and is not there any more.
         """
         described = file.file
         first, last = described.first_offset, described.last_offset

@@ -27,11 +27,11 @@ class FinishedReplays:
         self._root = "/".join([*parts, DIRECTORY]) + "/"
 
     def key(self, manifest_key: str) -> str:
-        """Return the key that stands for a manifest's."""
+        """Return the key of a manifest's record."""
         return self._root + manifest_key.removeprefix(self._staged)
 
     def has(self, manifest_key: str) -> bool:
-        """Tell whether a replay is finished.  Raises ``Unavailable``, ``AccessDenied``."""
+        """Return whether a replay is finished.  Raises ``Unavailable``, ``AccessDenied``."""
         try:
             self._store.head(self.key(manifest_key))
         except NotFound:

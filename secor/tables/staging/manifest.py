@@ -35,7 +35,7 @@ Operation = Literal["append", "changes"]
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What the table format keeps of a data file's columns, by field id.
+    """The table format's statistics of a data file's columns, by field id.
 
     Sizes in bytes, counts in values; bounds in Iceberg's single-value binary form, as hex.
     """
@@ -88,7 +88,7 @@ class TableFiles:
 class ReplayOf:
     """An object in quarantine, ``key``, whose messages were parsed again.
 
-    ``number`` tells it from the others of its batch; ``bad`` are the offsets of the messages
+    ``number`` distinguishes it in its batch; ``bad`` are the offsets of the messages
     that stay in quarantine.
     """
 
@@ -99,7 +99,7 @@ class ReplayOf:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What the batch ``[start, end)`` of a topic partition has staged.
+    """The files that the batch ``[start, end)`` of a topic partition has staged.
 
     With ``replay``, what messages of the batch have staged that were in quarantine before.
 
@@ -122,7 +122,7 @@ class Manifest:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Whose messages these are."""
+        """The topic partition of the messages."""
         return TopicPartition(self.topic, self.partition)
 
     @property

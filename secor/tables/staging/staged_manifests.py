@@ -46,17 +46,17 @@ class Staged:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Whose messages these are."""
+        """The topic partition of the messages."""
         return self.listed.topic_partition
 
     @property
     def range(self) -> OffsetRange:
-        """Which offsets they have."""
+        """The range of their offsets."""
         return self.listed.range
 
 
 class ManifestNeeded(Unavailable):
-    """A manifest of which only an outline was kept is needed after all: read ``key`` again."""
+    """A manifest was kept as an outline only and is needed after all: read ``key`` again."""
 
     def __init__(self, table: str, key: str) -> None:
         super().__init__(f"{table}: {key} is needed again; the next cycle reads it")
@@ -121,7 +121,7 @@ class Staging:
         the other way round one that is put meanwhile could be passed over for ever.
         Manifests of replays always count: only what was committed is replayed.  So do those of
         an earlier topic of the name, by ``topic_ids``, the ids that the entries have, or else the
-        topics: who accepted the present topic has settled what was not committed of the earlier.
+        topics: the person that accepted the present topic has settled the rest of the earlier.
         """
         listed = self.find()
         self.sources = frozenset(item.topic_partition for item in listed)
@@ -224,7 +224,7 @@ def manifests_of_files(staged: Iterable[Staged]) -> dict[str, str]:
 
 
 def _is_of_another_topic(staged: Staged, topic_ids: Mapping[TopicPartition, str | None]) -> bool:
-    """Tell whether the ledger's entry is of another topic of the name than a manifest."""
+    """Return whether the ledger's entry is of another topic of the name than a manifest."""
     present = topic_ids.get(staged.topic_partition)
     was = staged.manifest.topic_id if staged.manifest is not None else None
     return None not in (present, was) and present != was

@@ -39,7 +39,7 @@ FORMAT_PROPERTY = "write.format.default"
 
 @dataclass(frozen=True, slots=True)
 class RowSettings:
-    """What holds for the rows of all tables of a group."""
+    """The settings of the rows of all tables of a group."""
 
     extra_fields: Literal["drop", "quarantine"] = "drop"
     case_sensitive: bool = True
@@ -56,7 +56,7 @@ class RowSettings:
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """What is needed to stage changes: the identifier columns, and rows of nothing but them."""
+    """The parts needed to stage changes: the identifier columns, and rows of nothing but them."""
 
     settings: ChangeSettings
     key: tuple[str, ...]
@@ -75,13 +75,13 @@ class RowChanges:
 
     @property
     def identity(self) -> str:
-        """All that changes the staged rows beside the table's columns."""
+        """All that changes the staged rows besides the table's columns."""
         return f":changes-1:{self.settings.identity}:{self.key}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """What is needed to make data files of rows; ``root`` is the URI of their directory.
+    """The parts needed to make data files of rows; ``root`` is the URI of their directory.
 
     With ``changes`` the files are those of changes, and ``root`` is a key of the store.
 

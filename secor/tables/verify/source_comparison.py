@@ -74,7 +74,7 @@ class ComparedTable(Protocol):
     """The table, at one snapshot of it."""
 
     def refresh(self) -> bool:
-        """Load the newest snapshot; tell whether that is another one."""
+        """Load the newest snapshot; return whether that is another one."""
 
     def scan(self) -> Iterator[pa.RecordBatch]:
         """Give the compared columns of all rows."""
@@ -147,7 +147,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Long:
-    """A large value in memory: its beginning, and a digest that tells it from others."""
+    """A large value in memory: its beginning, and a digest that identifies it."""
 
     shown: str
     digest: str
@@ -223,7 +223,7 @@ class RowHashes:
     """Files with the keys and hashes of the rows of one side, divided by key."""
 
     def __init__(self, folder: Path, side: str, buckets: int) -> None:
-        """``folder`` exists, and whoever made it deletes it."""
+        """``folder`` exists, and its maker deletes it."""
         self._paths = [folder / f"{side}-{number}" for number in range(buckets)]
         self._columns: Columns | None = None
         self.rows = 0

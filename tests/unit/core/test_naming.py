@@ -12,12 +12,12 @@ from secor.core.naming import (
     ConnectName,
     ObjectName,
     escape_value,
+    further_roots,
     is_copy,
     least_offset,
     parse_key,
     quarantine_root,
     replayed_name,
-    roots_beside,
     topic_directory,
     topic_of,
     topic_root,
@@ -199,17 +199,17 @@ def test_no_value_leaves_its_place_and_no_two_meet(one: str, other: str) -> None
 
 def test_of_a_plans_directories_those_are_told_that_the_topics_own_does_not_tell() -> None:
     own = ["backup/clicks", "backup/_quarantine/clicks"]
-    assert roots_beside("backup/clicks", own) == ()
+    assert further_roots("backup/clicks", own) == ()
     routed = ["backup/views/from=clicks", "backup/alerts/from=clicks"]
-    assert roots_beside("backup/clicks", [*own, *routed]) == tuple(sorted(routed))
+    assert further_roots("backup/clicks", [*own, *routed]) == tuple(sorted(routed))
 
 
 def test_too_many_directories_give_way_to_the_one_they_share() -> None:
     routed = [f"a/b/{number}/from=clicks" for number in range(100)]
     assert sum(map(len, routed)) > LONGEST_ROOTS
-    assert roots_beside("a/b/clicks", routed) == ("a/b",)
+    assert further_roots("a/b/clicks", routed) == ("a/b",)
     hashed = [f"{number:04x}/b/{number}/from=clicks" for number in range(100)]
-    assert roots_beside("ffff/b/clicks", hashed) == tuple(sorted(hashed))
+    assert further_roots("ffff/b/clicks", hashed) == tuple(sorted(hashed))
 
 
 @pytest.mark.parametrize(

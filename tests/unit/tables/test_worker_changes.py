@@ -128,7 +128,7 @@ def test_first_messages_without_their_key_make_no_table(tmp_path: Path) -> None:
     world = world_of(tmp_path, {**UPSERT, "key": ["id", "of"]})
     world.stage({"id": 1, "v": "a"}, {"of": 1, "v": "b"}, Keyed(b'{"id": 1, "of": 1}', None))
     assert world.catalog.list_tables("db") == []
-    assert all("the message tells no id and of of it" in reason for reason in world.reasons())
+    assert all("the message has no id and of of it" in reason for reason in world.reasons())
     assert len(world.reasons()) == 3
     manifests = world.stage({"id": 1, "of": 1, "v": "c"})
     assert [(row["operation"], row["row"]["v"]) for row in staged(world, manifests)] == [(0, "c")]

@@ -1,1 +1,1 @@
-"""Data files as tables want them: field ids in the schema, statistics beside the bytes."""
+"""Data files as tables want them: field ids in the schema, statistics next to the bytes."""

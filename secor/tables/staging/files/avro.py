@@ -247,7 +247,7 @@ class AvroDataFormat:
 
     @property
     def extension(self) -> str:
-        """The codec is inside, so the name does not tell it."""
+        """The codec is inside the file, so the extension does not name it."""
         return ".avro"
 
     @property

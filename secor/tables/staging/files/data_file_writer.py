@@ -18,7 +18,7 @@ FileFormat = Literal["parquet", "orc", "avro"]
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """What a finished data file tells of itself; offsets are those of its rows."""
+    """The description of a finished data file; offsets are those of its rows."""
 
     format: FileFormat
     records: int

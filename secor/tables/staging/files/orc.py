@@ -1,7 +1,7 @@
 """ORC data files: field ids are attributes of the types.
 
 What ORC has no type for is stored as Iceberg's specification of ORC says: times as integers,
-UUIDs and fixed as binary, each with an attribute that tells.
+UUIDs and fixed as binary, each with an attribute that says so.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class OrcDataFormat:
 
     @property
     def extension(self) -> str:
-        """The codec is inside, so the name does not tell it."""
+        """The codec is inside the file, so the extension does not name it."""
         return ".orc"
 
     @property

@@ -35,7 +35,7 @@ class ParquetDataFormat:
 
     @property
     def extension(self) -> str:
-        """The codec is inside, so the name does not tell it."""
+        """The codec is inside the file, so the extension does not name it."""
         return ".parquet"
 
     @property
@@ -98,7 +98,7 @@ def _without_misleading_bounds(columns: pa.Schema) -> Mapping[str, Any]:
     Those of floating-point numbers leave NaN out, and engines for which NaN is a value, above all
     others, pass over row groups by them: DuckDB finds NaN neither by ``=`` nor by ``>=``.  Those
     of UUIDs are of unsigned bytes, and Iceberg's library for Java compares signed numbers: Spark
-    passed over UUIDs beside one that begins with 8 to f.
+    passed over UUIDs next to one that begins with 8 to f.
     """
     if not any_leaf(pa.struct(list(columns)), _is_misleading):
         return {}
