@@ -70,6 +70,7 @@ class CommitObject:
             if version != VERSION:
                 raise ValueError(f"version {version}; this Secor reads {VERSION}")
             read: Mapping[str, Any] = {
+                "time": data.pop("at"),
                 "vector": Vector.parse(json.dumps(data["vector"]), key),
                 "manifests": tuple(data["manifests"]),
                 "files": tuple(parse_table_files(files) for files in data["files"]),

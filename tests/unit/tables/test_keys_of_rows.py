@@ -44,7 +44,7 @@ def test_a_framed_key_without_a_value_deletes_its_row(
         manifests = world.stage(*messages, Keyed(keys[0], None), Keyed(b"unframed", None))
     assert operations(world, manifests) == [(0, 0, first), (1, 0, second), (2, 1, first)]
     [reason] = world.reasons()
-    assert "deletes, and its key does not tell id: magic byte" in reason
+    assert "deletes, and its key does not have id: magic byte" in reason
     columns = world.catalog.load_table("db.flights").schema.names
     assert columns == ["id", "v"]
 

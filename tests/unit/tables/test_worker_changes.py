@@ -101,7 +101,7 @@ def test_a_key_with_connects_schema_is_read_by_it(tmp_path: Path) -> None:
     manifests = world.stage(made, Keyed(key, None), Keyed(bad, None))
     assert operations(world, manifests) == [(0, 0, Decimal("5.50")), (1, 1, Decimal("5.50"))]
     [reason] = world.reasons()
-    assert "its key does not tell id: field 'x' is not in the message's schema" in reason
+    assert "its key does not have id: field 'x' is not in the message's schema" in reason
 
 
 def test_a_deletion_whose_key_tells_nothing_is_in_quarantine(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_deletion_whose_key_tells_nothing_is_in_quarantine(tmp_path: Path) -> 
     manifests = world.stage({"id": 7}, *(Keyed(key, None) for key in keys))
     assert operations(world, manifests) == [(0, 0, 7)]
     reasons = world.reasons()
-    assert reasons[0] == "change: deletes, and its key does not tell id"
+    assert reasons[0] == "change: deletes, and its key does not have id"
     assert reasons[1] == "schema: db.flights: id is missing, which is in the table's key"
     assert reasons[2].startswith("schema: db.flights: id")
     assert reasons[3] == reasons[0]
@@ -239,7 +239,7 @@ def test_a_deletion_whose_row_lacks_its_key_takes_that_of_kafka(tmp_path: Path) 
     assert operations(world, manifests) == [(0, 0, 1), (1, 1, 1), (2, 1, 2), (5, 1, 4)]
     assert world.reasons() == [
         "schema: db.flights: id is missing, which is in the table's key",
-        "change: deletes, and its key does not tell id",
+        "change: deletes, and its key does not have id",
     ]
 
 
@@ -331,7 +331,7 @@ def test_a_tombstone_of_another_key_repeats_its_deletion(tmp_path: Path) -> None
     )
     assert operations(world, manifests) == [(0, 0, 1), (1, 1, 1)]
     assert world.counts["events_tombstone"] == 1
-    assert world.reasons() == ["change: deletes, and its key does not tell id"]
+    assert world.reasons() == ["change: deletes, and its key does not have id"]
 
 
 def test_deletions_may_mark_their_rows(tmp_path: Path) -> None:
@@ -549,7 +549,7 @@ def test_a_key_that_cannot_be_read_deletes_nothing(tmp_path: Path, key: bytes) -
     manifests = world.stage({"id": 7}, Keyed(key, None), Keyed(b'{"id": 7}', None))
     assert operations(world, manifests) == [(0, 0, 7), (2, 1, 7)]
     (reason,) = world.reasons()
-    assert reason.startswith("change: deletes, and its key does not tell id: ")
+    assert reason.startswith("change: deletes, and its key does not have id: ")
 
 
 def test_columns_have_the_types_that_the_schema_around_an_envelope_gives(tmp_path: Path) -> None:
@@ -598,7 +598,7 @@ def test_a_key_in_the_frame_of_a_registry_is_no_text(tmp_path: Path, frame: byte
     world.stage({"id": "ann"}, Keyed(frame + b"ann", None))
     (reason,) = world.reasons()
     assert reason == (
-        "change: deletes, and its key does not tell id: it has the frame of a schema registry:"
+        "change: deletes, and its key does not have id: it has the frame of a schema registry:"
         " set parser.key.decoder"
     )
 
