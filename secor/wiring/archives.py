@@ -64,7 +64,7 @@ def archive_of(
 def _formats(output: Output) -> Callable[[str, BinaryIO | None], LogFormat]:
     """Return what finds the format of an object.
 
-    Names as a connector's need not tell that they are JSON lines: their lines would pass for
+    Names as a connector's need not say that they are JSON lines: their lines would pass for
     messages of text.
     """
     by_name = partial(
@@ -75,8 +75,8 @@ def _formats(output: Output) -> Callable[[str, BinaryIO | None], LogFormat]:
 
     def with_lines(key: str, file: BinaryIO | None = None) -> LogFormat:
         found = by_name(key, file)
-        is_told = key.endswith((".txt", ".txt.gz", ".txt.zst"))
-        if is_told or not isinstance(found, TextFormat):
+        is_named_text = key.endswith((".txt", ".txt.gz", ".txt.zst"))
+        if is_named_text or not isinstance(found, TextFormat):
             return found
         return make_format("jsonlines", codec=found.codec)
 
