@@ -52,7 +52,7 @@ def plan(config: Path, time: str | None, cluster: str | None, *, as_json: bool) 
         planned = look(recovery.job)
         selected = Selected.of(settings)
         states = list(recovery.states()) if planned.topics else []
-        # What would stand in its way before the first message stands in nobody's way any more.
+        # Obstacles of the time before the first message count no more.
         written = bool(states) and all(
             state.is_complete for state in states if state.kind in ("topics", "messages")
         )

@@ -361,7 +361,7 @@ class Recover(Section):
     )
     framed: Maybe[Expression] = Field(
         default=None,
-        description="Which keys and values begin with ids of schemas, beside those that are"
+        description="Which keys and values begin with ids of schemas, besides those that are"
         " subjects of the registry: an expression about <topic>-key and <topic>-value. It is asked"
         " for where ids change (docs/recovery.md).",
         examples=["dead-letters-value"],

@@ -48,7 +48,7 @@ class SchemaVersion:
 
     @property
     def meaning(self) -> tuple[str, str, str]:
-        """What it says, and of which schemas, as it can be compared."""
+        """Its text and the schemas that it is about, as it can be compared."""
         references = sorted(
             (reference["name"], reference["subject"], reference["version"])
             for reference in self.references
@@ -96,7 +96,7 @@ class RegistryState:
 
 @dataclass(frozen=True, slots=True)
 class RegistryComparison:
-    """What the registry has of what was kept: ``missing`` are in the order of registering.
+    """The registry compared with what was kept: ``missing`` are in the order of registering.
 
     ``ids`` are those of kept schemas that have another one there; ``appended`` are the subjects
     that have other versions there, behind which the kept ones come.

@@ -24,9 +24,9 @@ PARTS = ("key", "value")
 
 @dataclass(slots=True)
 class SchemaIds:
-    """What becomes of ids: ``new`` has those that change, ``known`` all that were kept.
+    """The changes of ids: ``new`` has those that change, ``known`` all that were kept.
 
-    ``is_framed`` tells of the name of a part, such as ``orders-value``, whether it begins with an
+    ``is_framed`` says of the name of a part, such as ``orders-value``, whether it begins with an
     id.  ``counts`` are messages by topic, part and outcome; threads may share them.
     """
 
@@ -103,11 +103,11 @@ def with_new_ids(
 
 
 def framed_by(subjects: Iterable[str], chosen: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Return what tells whether a part begins with ids: it is a subject, or it is ``chosen``."""
+    """Return the test whether a part begins with ids: it is a subject, or it is ``chosen``."""
     own = frozenset(subjects)
     return lambda part: part in own or chosen(part)
 
 
 def undecided(topics: Iterable[str], subjects: Collection[str]) -> list[str]:
-    """Return the topics of which no part is a subject: nobody knows whether they have ids."""
+    """Return the topics without a part that is a subject: nobody knows whether they have ids."""
     return [topic for topic in topics if not any(f"{topic}-{part}" in subjects for part in PARTS)]

@@ -32,7 +32,7 @@ others one by one, so that a fetch of bombs does not take the memory."""
 FRAMES_RATIO = 7
 """Times their compressed bytes that they may have: for a fetch of 1 MiB that is a block of the
 heap (``service/malloc.py``), where a larger one would be given by the system, page by page.
-Where more came out, a call for each costs little beside it."""
+Where more came out, a call for each costs little in comparison."""
 Bools = npt.NDArray[np.bool_]
 LARGEST_BUFFER = (1 << 31) - 1 - PARSED_PASS_BYTES - len(PADDING)
 

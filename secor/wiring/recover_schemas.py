@@ -64,7 +64,7 @@ def look_at_schemas(
 ) -> KindState | None:
     """Compare the registries; None where there is none in the file and none was kept.
 
-    ``undecided`` are topics of which nobody knows whether their messages have ids.
+    ``undecided`` are topics with messages that may have ids or not.
     """
     return _state(kept, registry, undecided, apply=False)
 
@@ -80,7 +80,7 @@ def schema_ids(kept: KeptRegistry, registry: Registry, framed: str | None) -> Sc
     """Return what becomes of ids in messages; None where each schema has its id, or none is known.
 
     ``framed`` is an expression about the names of parts that begin with ids, such as
-    ``orders-value``, beside those that are subjects.
+    ``orders-value``, besides those that are subjects.
     """
     if kept.state is None or registry.url is None:
         return None

@@ -1,6 +1,6 @@
 """Least time that a job takes, from a sample of the archive that is read and encoded.
 
-What the target takes to write them is not known before: only a job that writes tells.
+What the target takes to write them is not known before: only a job that writes shows it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from secor.wiring.restore_plan import JobPlan, left, topics_left
 SAMPLED = 3
 """Source partitions that are sampled: those with most bytes."""
 SECONDS = 0.5
-"""What each sample takes at most, beside its first piece."""
+"""What each sample takes at most, besides its first piece."""
 _WAIT = 30.0
 
 
@@ -62,15 +62,15 @@ def _sample(job: Job, extents: Sequence[SourceExtent]) -> tuple[int, float]:
         whole = extent.range.end - extent.range.start
         if not whole:
             continue
-        begun, reached = time.monotonic(), extent.range.start
+        started, reached = time.monotonic(), extent.range.start
         with closing(job.source.open(extent.source, extent.range.start)) as reader:
-            while time.monotonic() - begun < SECONDS or reached == extent.range.start:
+            while time.monotonic() - started < SECONDS or reached == extent.range.start:
                 piece = reader.next(_WAIT)
                 if not isinstance(piece, Piece):
                     break
                 if piece.records.num_rows:
                     encode_batch(piece.records, codec=codec)
                 reached = piece.next_offset
-        taken += time.monotonic() - begun
+        taken += time.monotonic() - started
         sampled += extent.size * (reached - extent.range.start) / whole
     return int(sampled), taken
