@@ -193,7 +193,11 @@ def test_a_stopped_job_names_the_command_that_resumes_it(lost: Lost) -> None:
     lost.topic("stopped", range(1000))
     lost.groups({})
     job = lost.job
-    job.write_text(job.read_text().replace("[writing]", "[writing]\nmessages_per_second = 20"))
+    job.write_text(
+        job.read_text().replace(
+            "[writing]", "[writing]\nmax_messages = 100\nmessages_per_second = 20"
+        )
+    )
     running = subprocess.Popen(
         [*secor(), "recover", "run", str(job)], stdout=subprocess.PIPE, text=True
     )
