@@ -169,9 +169,9 @@ def _route(folder: Path, source: SourceTable, options: Options, table: str) -> s
             'encodings = "debezium"',
             f"time_units = {{{units}}}",
         ]
-    terms = [term for term in source.partition_by if table != "hudi" or "(" not in term]
-    if terms:
-        lines.append(f"partition_by = {json.dumps(terms)}")
+    # Hudi has no buckets, and its readers take an empty text in a path for null.
+    if source.partition_by and table != "hudi":
+        lines.append(f"partition_by = {json.dumps(source.partition_by)}")
     if table == "hudi":
         lines += ['format = "hudi"', 'properties = {"hoodie.bucket.index.num.buckets" = "2"}']
     elif table == "iceberg-mor":

@@ -34,7 +34,7 @@ class SourceTable:
     """Columns that change while rows do: the name, what it is then, and the statement."""
 
     partition_by: tuple[str, ...] = ()
-    """Terms of the table that is made; Hudi has no buckets."""
+    """Terms of the Iceberg table that is made."""
 
     def altered(self) -> SourceTable:
         """Return the table as it is at the end."""
