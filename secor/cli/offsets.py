@@ -125,7 +125,7 @@ def recover_entries(config: Path, topic: str | None, yes: bool) -> int:
                     topic_partition,
                     generation=generation_of(settings, name),
                     owner=f"secor offsets on {socket.gethostname()}",
-                    at=time.time(),
+                    now=time.time(),
                 )
                 if entry_recovery is None:
                     continue
