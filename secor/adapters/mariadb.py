@@ -175,10 +175,10 @@ class MariaDbSnapshot:
         # With parameters, the driver reads a percent sign in a name as one.
         select = f"{self.select} WHERE ({names}) IN ".replace("%", "%%")
         for begin in range(0, len(keys), KEYS_TOGETHER):
-            some = keys[begin : begin + KEYS_TOGETHER]
+            keys_of_query = keys[begin : begin + KEYS_TOGETHER]
             with self.connection.cursor() as cursor:
-                sql = f"{select}({', '.join([f'({marks})'] * len(some))})"
-                cursor.execute(sql, [text for key in some for text in key])
+                sql = f"{select}({', '.join([f'({marks})'] * len(keys_of_query))})"
+                cursor.execute(sql, [text for key in keys_of_query for text in key])
                 yield cursor.fetchall()
 
 

@@ -135,8 +135,12 @@ class Erasure:
 
     def ranges(self, partition: int, generation: int | None, topic_id: str | None) -> Ranges:
         """Return the offsets of a log that are erased whatever their keys."""
-        of_log = (one for one in self.offsets if one.is_of(partition, generation, topic_id))
-        return tuple(sorted(span for one in of_log for span in one.ranges))
+        of_log = (
+            offsets_of_log
+            for offsets_of_log in self.offsets
+            if offsets_of_log.is_of(partition, generation, topic_id)
+        )
+        return tuple(sorted(span for offsets_of_log in of_log for span in offsets_of_log.ranges))
 
     def end(self, partition: int, generation: int | None, topic_id: str | None) -> int:
         """Return the offset below which messages of a log are erased; 0 where none are."""
@@ -238,7 +242,7 @@ class Erasures:
         return LogErasures(
             [part for part in parts if part[0] or (beyond and part[1].hashes)],
             self.secret,
-            [one for one in ranges if one[0]],
+            [range_of_log for range_of_log in ranges if range_of_log[0]],
             beyond,
         )
 

@@ -149,7 +149,7 @@ def _drill(
             _room(recovery.job, done)
             started = time.monotonic()
             ended = write_messages(recovery.job, telemetry)
-            done.problems += [f"{it.source}: {it.error}" for it in ended.failed]
+            done.problems += [f"{failed.source}: {failed.error}" for failed in ended.failed]
             if not recovery.messages().is_complete:
                 done.problems.append("not all messages were written")
                 return

@@ -120,29 +120,38 @@ def compare_registries(kept: RegistryState, present: RegistryState) -> RegistryC
     owners = {version.schema_id: version for version in present.versions.values()}
     places: dict[Place, Place] = {}
     missing: list[SchemaVersion] = []
-    found: dict[int, set[int]] = {}
-    for it in _referenced_first(list(kept.versions.values())):
-        wanted = _with_references_at(it, places)
+    ids_there: dict[int, set[int]] = {}
+    for kept_version in _referenced_first(list(kept.versions.values())):
+        wanted = _with_references_at(kept_version, places)
         there = _same_schema(wanted, present)
         if there is None:
             missing.append(wanted)
         else:
-            places[it.place] = there.place
-            found.setdefault(it.schema_id, set()).add(there.schema_id)
+            places[kept_version.place] = there.place
+            ids_there.setdefault(kept_version.schema_id, set()).add(there.schema_id)
     taken = {
-        it.schema_id: it for it in missing if not _is_free(it, owners) and it.schema_id not in found
+        kept_version.schema_id: kept_version
+        for kept_version in missing
+        if not _is_free(kept_version, owners) and kept_version.schema_id not in ids_there
     }
     by_meaning = {version.meaning: version.schema_id for version in present.versions.values()}
-    highest = max([*owners, *(it.schema_id for it in kept.versions.values())], default=0)
+    highest = max(
+        [*owners, *(kept_version.schema_id for kept_version in kept.versions.values())], default=0
+    )
     chosen = {
         old: by_meaning.get(taken[old].meaning, highest + 1 + place)
         for place, old in enumerate(sorted(taken))
     }
     # The same schema may be in several subjects, and its id is one of theirs.
-    chosen |= {old: old if old in ids else min(ids) for old, ids in found.items()}
-    missing = [replace(it, schema_id=chosen.get(it.schema_id, it.schema_id)) for it in missing]
+    chosen |= {old: old if old in ids else min(ids) for old, ids in ids_there.items()}
+    missing = [
+        replace(kept_version, schema_id=chosen.get(kept_version.schema_id, kept_version.schema_id))
+        for kept_version in missing
+    ]
     further = {place for place in present.versions if place not in places.values()}
-    appended = {subject for subject, _ in further}.intersection(it.subject for it in missing)
+    appended = {subject for subject, _ in further}.intersection(
+        kept_version.subject for kept_version in missing
+    )
     ids = {old: new for old, new in chosen.items() if old != new}
     others = {subject for subject, _ in present.versions.keys() - kept.versions.keys()}
     notes = list(_notes(others, ids, appended))
@@ -194,13 +203,13 @@ def _is_free(wanted: SchemaVersion, owners: Mapping[int, SchemaVersion]) -> bool
     return owner is None or owner.means(wanted)
 
 
-def _with_references_at(it: SchemaVersion, places: Mapping[Place, Place]) -> SchemaVersion:
+def _with_references_at(version: SchemaVersion, places: Mapping[Place, Place]) -> SchemaVersion:
     """Return a schema that refers to versions as they are numbered in the other registry."""
     references = []
-    for reference in it.references:
+    for reference in version.references:
         place = str(reference["subject"]), int(reference["version"])
         references.append({**reference, "version": places.get(place, place)[1]})
-    return replace(it, references=tuple(references))
+    return replace(version, references=tuple(references))
 
 
 def _referenced_first(versions: Sequence[SchemaVersion]) -> Iterator[SchemaVersion]:
@@ -233,21 +242,23 @@ def register(server: RegistryServer, comparison: RegistryComparison) -> list[str
     """
     refused: dict[str, str] = {}
     importing: set[str] = set()
-    for it in _registrable(comparison):
-        if it.subject in refused:
+    for version in _registrable(comparison):
+        if version.subject in refused:
             continue
-        imported = it.subject not in comparison.appended
+        imported = version.subject not in comparison.appended
         try:
-            if imported and it.subject not in importing:
-                _begin_import(server, it.subject)
-                importing.add(it.subject)
-            body = _registered(it, with_id=imported)
-            server.send_json("POST", f"/subjects/{_quoted(it.subject)}/versions", body)
+            if imported and version.subject not in importing:
+                _begin_import(server, version.subject)
+                importing.add(version.subject)
+            body = _registered(version, with_id=imported)
+            server.send_json("POST", f"/subjects/{_quoted(version.subject)}/versions", body)
         except (Unavailable, NotFound) as error:
-            refused[it.subject] = f"{it.subject} version {it.version} (id {it.schema_id}): {error}"
-    for it in comparison.missing:
-        if it.deleted and it.subject in importing - refused.keys():
-            path = f"/subjects/{_quoted(it.subject)}/versions/{it.version}"
+            refused[version.subject] = (
+                f"{version.subject} version {version.version} (id {version.schema_id}): {error}"
+            )
+    for version in comparison.missing:
+        if version.deleted and version.subject in importing - refused.keys():
+            path = f"/subjects/{_quoted(version.subject)}/versions/{version.version}"
             server.send_json("DELETE", path, None)
     for subject in sorted(importing - refused.keys()):
         server.send_json("DELETE", f"/mode/{_quoted(subject)}", None)
@@ -264,24 +275,33 @@ def _registrable(comparison: RegistryComparison) -> list[SchemaVersion]:
     A version of a subject with others is known once it is registered: what refers to it comes the
     next time; of a subject that is imported all of it, for that is done once.
     """
-    unknown = {it.place for it in comparison.missing if it.subject in comparison.appended}
+    unknown = {
+        version.place for version in comparison.missing if version.subject in comparison.appended
+    }
     waiting: set[Place] = set()
-    for it in comparison.missing:  # What is referred to comes first.
-        referred = {(str(one["subject"]), int(one["version"])) for one in it.references}
+    for version in comparison.missing:  # What is referred to comes first.
+        referred = {
+            (str(reference["subject"]), int(reference["version"]))
+            for reference in version.references
+        }
         if referred & (unknown | waiting):
-            waiting.add(it.place)
+            waiting.add(version.place)
     whole = {subject for subject, _ in waiting} - comparison.appended
-    return [it for it in comparison.missing if it.place not in waiting and it.subject not in whole]
+    return [
+        version
+        for version in comparison.missing
+        if version.place not in waiting and version.subject not in whole
+    ]
 
 
-def _registered(it: SchemaVersion, *, with_id: bool) -> dict[str, Any]:
-    body: dict[str, Any] = {"schema": it.schema}
+def _registered(version: SchemaVersion, *, with_id: bool) -> dict[str, Any]:
+    body: dict[str, Any] = {"schema": version.schema}
     if with_id:
-        body |= {"id": it.schema_id, "version": it.version}
-    if it.kind != "AVRO":
-        body["schemaType"] = it.kind
-    if it.references:
-        body["references"] = list(it.references)
+        body |= {"id": version.schema_id, "version": version.version}
+    if version.kind != "AVRO":
+        body["schemaType"] = version.kind
+    if version.references:
+        body["references"] = list(version.references)
     return body
 
 

@@ -84,15 +84,15 @@ def with_new_ids(
     bytes_of_ids = content[places[:, None] + np.arange(1, PREFIX)]
     ids = np.ascontiguousarray(bytes_of_ids).view(">u4").ravel().astype(np.int64)
     wanted = np.fromiter(sorted(new), np.int64, len(new))
-    found = np.searchsorted(wanted, ids).clip(max=max(len(wanted) - 1, 0))
-    changes = wanted[found] == ids if len(wanted) else np.zeros(len(ids), np.bool_)
+    indices = np.searchsorted(wanted, ids).clip(max=max(len(wanted) - 1, 0))
+    changes = wanted[indices] == ids if len(wanted) else np.zeros(len(ids), np.bool_)
     unknown = int(np.isin(ids, np.fromiter(known, np.int64), invert=True).sum())
     if not changes.any():
         return column, 0, unknown
     numbers = np.fromiter((new[old] for old in sorted(new)), np.int64, len(new))
     changed = content.copy()
     places = places[changes]
-    encoded = numbers[found[changes]].astype(">u4").view(np.uint8).reshape(-1, 4)
+    encoded = numbers[indices[changes]].astype(">u4").view(np.uint8).reshape(-1, 4)
     changed[places[:, None] + np.arange(1, PREFIX)] = encoded
     validity, offsets, _ = column.buffers()
     buffers = [validity, offsets, pa.py_buffer(changed)]

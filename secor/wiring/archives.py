@@ -74,11 +74,11 @@ def _formats(output: Output) -> Callable[[str, BinaryIO | None], LogFormat]:
         return by_name
 
     def with_lines(key: str, file: BinaryIO | None = None) -> LogFormat:
-        found = by_name(key, file)
+        log_format = by_name(key, file)
         is_named_text = key.endswith((".txt", ".txt.gz", ".txt.zst"))
-        if is_named_text or not isinstance(found, TextFormat):
-            return found
-        return make_format("jsonlines", codec=found.codec)
+        if is_named_text or not isinstance(log_format, TextFormat):
+            return log_format
+        return make_format("jsonlines", codec=log_format.codec)
 
     return with_lines
 

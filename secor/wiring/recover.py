@@ -66,7 +66,9 @@ class Recovery:
     def topics(self) -> list[str]:
         """Return the archived topics that are restored, with messages or without, by name."""
         named = {source.topic for source in self.job.sources()} | set(self.job.described_topics())
-        return sorted(it for it in named if self.job.target_name(it) not in self.job.own_topics)
+        return sorted(
+            topic for topic in named if self.job.target_name(topic) not in self.job.own_topics
+        )
 
     def wants(self, kind: str) -> bool:
         """Return whether a kind is to be brought back."""
@@ -107,9 +109,9 @@ class Recovery:
         missing = [topic for topic in topics if self.job.target_name(topic) not in described]
         count = self.job.offsets_partitions()
         record = self.job.control(count).read() if count else None
-        ids = {name: it.topic_id for name, it in described.items()}
+        ids = {name: described_topic.topic_id for name, described_topic in described.items()}
         again = [] if record is None else remade(record.targets, ids)
-        obstacles = tuple(f"{it.topic} {it.what}" for it in again)
+        obstacles = tuple(f"{remade.topic} {remade.what}" for remade in again)
         return KindState("topics", len(topics), len(topics) - len(missing), obstacles)
 
     def messages(self) -> KindState:
@@ -182,7 +184,8 @@ class Recovery:
         """Return how many offsets of groups can be translated how exactly, before the restore."""
         places = expected_places(self.job, self.kept.group_offsets(), self.topics())
         return {
-            it.value: count for it, count in sorted(places.items(), key=lambda place: place[0].name)
+            precision.value: count
+            for precision, count in sorted(places.items(), key=lambda place: place[0].name)
         }
 
     # ------------------------------------------------------------------ doing
@@ -203,7 +206,9 @@ class Recovery:
     def _undecided(self) -> list[str]:
         if self.config.recover.framed is not None:
             return []
-        return undecided(sorted({it.topic for it in self.job.sources()}), self.schemas.subjects)
+        return undecided(
+            sorted({source.topic for source in self.job.sources()}), self.schemas.subjects
+        )
 
     def bring_back(self, *, force: bool, hold: bool) -> Iterator[KindState]:
         """Bring back groups, ACLs, quotas and settings, after the messages.
@@ -320,7 +325,11 @@ def open_recovery(config: RestoreConfig, cluster: str | None) -> Iterator[Recove
     with open_job(config) as job:
         store = reach_store(config.store, connections=2)
         if not source.hash_prefix:
-            check_prefix(store, source.prefix, sorted({it.topic for it in job.sources()})[:10])
+            check_prefix(
+                store,
+                source.prefix,
+                sorted({source_partition.topic for source_partition in job.sources()})[:10],
+            )
         until = None if source.until is None else source.until.timestamp()
         target = job.log.cluster_id()
         kept = kept_cluster(store, source.prefix, until=until, wanted=cluster, target=target)

@@ -46,7 +46,9 @@ def kept_registry(
     store: ObjectStore, prefix: str, registry: Registry, until: float | None
 ) -> KeptRegistry:
     """Return what was kept of the registry with the target's name, or else of the newest one."""
-    newest = {unquote(it): minute for it, minute in kept_clusters(store, prefix, KIND).items()}
+    newest = {
+        unquote(cluster): minute for cluster, minute in kept_clusters(store, prefix, KIND).items()
+    }
     own = urlsplit(registry.url or "").netloc
     name = own if own in newest else max(newest, key=lambda commit: newest[commit], default=None)
     if name is None:
@@ -142,7 +144,7 @@ def _of(kept: KeptRegistry, compared: RegistryComparison, refused: list[str]) ->
     if kept.others:
         notes.append(f"also kept: {', '.join(kept.others)}; the name of registry.url chooses")
     damaged = [
-        f"{it} cannot be read and is left out: bring a good copy back" for it in kept.damaged
+        f"{key} cannot be read and is left out: bring a good copy back" for key in kept.damaged
     ]
     # A compatibility that is to be set counts as one more thing to do.
     total = compared.total + len(compared.levels)

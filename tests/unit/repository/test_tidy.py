@@ -17,7 +17,7 @@ from tools.figures import (
 
 ROOT = Path(__file__).parents[3]
 
-MOST_VAGUE = {"at": 25, "it": 29, "one": 3, "found": 1}
+MOST_VAGUE = {"at": 20, "it": 16, "found": 1}
 """Times that records of the store call ``at``, and what was left when this test was made; a
 name that is not here is not used.  Lower a number when you can, never raise one.
 """
