@@ -111,7 +111,7 @@ class Recovery:
         record = self.job.control(count).read() if count else None
         ids = {name: described_topic.topic_id for name, described_topic in described.items()}
         again = [] if record is None else remade(record.targets, ids)
-        obstacles = tuple(f"{remade.topic} {remade.what}" for remade in again)
+        obstacles = tuple(f"{changed.topic} {changed.what}" for changed in again)
         return KindState("topics", len(topics), len(topics) - len(missing), obstacles)
 
     def messages(self) -> KindState:
