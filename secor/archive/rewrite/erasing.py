@@ -27,10 +27,7 @@ from secor.archive.erasures import (
     read_erasures,
 )
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead, visible
-from secor.archive.rewrite.carrying_out import (
-    Rewriter,
-    again_where_objects_go,
-)
+from secor.archive.rewrite.carrying_out import Rewriter, again_where_objects_go
 from secor.archive.rewrite.field_search import FieldSearch
 from secor.archive.rewrite.planning import (
     ERASING_VERSION,
