@@ -44,7 +44,7 @@ class ConnectWorker(Server):
         connector: Mapping[str, str],
         plugins: Sequence[Bundle] = (),
         progress: Progress,
-        plugin: Bundle = DEBEZIUM_POSTGRESQL,
+        plugin: Bundle | Path = DEBEZIUM_POSTGRESQL,
         more_jars: Sequence[Path] = (),
     ) -> None:
         """``converter`` has the settings of both converters, without ``key.`` and ``value.``.
@@ -68,11 +68,12 @@ class ConnectWorker(Server):
         # The path is the folder above the plug-ins' own; on the class path of the worker, the
         # connector's services would not be found.
         plugins = self.folder / "plugins"
-        for bundle in self._plugins:
-            own = plugins / bundle.name
+        for plugin in self._plugins:
+            own = plugins / plugin.name
             own.mkdir(parents=True, exist_ok=True)
-            more = self._more_jars if bundle is self._plugin else ()
-            for jar in [*jar_folder(bundle, self._progress).glob("*.jar"), *more]:
+            more = self._more_jars if plugin is self._plugin else ()
+            folder = plugin if isinstance(plugin, Path) else jar_folder(plugin, self._progress)
+            for jar in [*folder.rglob("*.jar"), *more]:
                 if not (own / jar.name).is_symlink():
                     (own / jar.name).symlink_to(jar)
         worker = {

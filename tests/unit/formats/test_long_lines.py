@@ -44,8 +44,8 @@ class CountedFile:
 def test_a_line_of_many_pieces_is_copied_once_not_with_each_piece(
     log_format: LogFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text, "Decompressing", CountedFile)
-    monkeypatch.setattr(jsonlines, "Decompressing", CountedFile)
+    monkeypatch.setattr(text, "DecompressingReader", CountedFile)
+    monkeypatch.setattr(jsonlines, "DecompressingReader", CountedFile)
     monkeypatch.setattr(Counted, "copied", 0)
     delimiter = getattr(log_format, "delimiter", b"\n")
     line = b'{"a": "' + b"x" * (PIECES * 4 * BLOCK) + b'"}'
@@ -84,3 +84,16 @@ def test_pieces_of_any_size_give_what_the_whole_gives(size: int, delimiter: byte
         payloads += splitter.split(content[start : start + size])
     assert [*payloads, bytes(splitter.rest)] == content.split(delimiter)
     assert splitter.count == len(payloads)
+
+
+@pytest.mark.parametrize("last", [b'{"a":{"b":[2]}}', b" {} ", b'{"a":"}"}'])
+def test_a_last_line_without_an_end_is_read_if_it_is_whole(last: bytes) -> None:
+    """Aiven's connector ends its objects so."""
+    batches = list(JsonLinesFormat().read(io.BytesIO(b'{"a":1}\n' + last), "o"))
+    assert sum(records.num_rows for records in batches) == 2
+
+
+@pytest.mark.parametrize("last", [b'{"a":{"b":[2]}', b'{"a":"}', b"12", b"{}{", b" ", b"[]"])
+def test_a_last_line_that_was_cut_short_is_corrupt(last: bytes) -> None:
+    with pytest.raises(CorruptFile, match="its last line has no end"):
+        list(JsonLinesFormat().read(io.BytesIO(b'{"a":1}\n' + last), "o"))
