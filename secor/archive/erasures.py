@@ -24,7 +24,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -372,6 +371,8 @@ def read_erasures(
 
 
 def _decoded(key: str, data: bytes | None) -> Erasure:
+    import msgspec  # a daemon starts without it, and few archives have lists
+
     try:
         erasure = msgspec.json.decode(data or b"", type=Erasure)
     except msgspec.DecodeError as error:
@@ -398,6 +399,8 @@ def agree(store: ObjectStore, erasures: Erasures, wanted: Erasure) -> Erasures:
 
 
 def _encoded(erasure: Erasure) -> bytes:
+    import msgspec
+
     plain = msgspec.to_builtins(erasure)
     plain["hashes"] = sorted(plain["hashes"])
     return msgspec.json.encode(plain) + b"\n"

@@ -46,7 +46,7 @@ HOLDERS = (
 
 
 @click.command(
-    epilog="Example: secor tables erase table.toml --column customer_id --values FILE --dry-run"
+    epilog="\b\nExample: secor tables erase table.toml --column customer_id --values FILE --dry-run"
 )
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("names", metavar="[TABLE]...", nargs=-1)
