@@ -126,7 +126,11 @@ class TakeOver:
 
     def _committed(self) -> list[int]:
         consumer = Consumer(
-            {"bootstrap.servers": self._sandbox.kafka, "group.id": f"connect-{self._case.name}", "log_level": 0}
+            {
+                "bootstrap.servers": self._sandbox.kafka,
+                "group.id": f"connect-{self._case.name}",
+                "log_level": 0,
+            }
         )
         try:
             places = [Place(self._topic, number) for number in range(PARTITIONS)]
