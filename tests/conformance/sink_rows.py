@@ -29,20 +29,20 @@ class Row:
     def differences(self, other: Row) -> Iterator[str]:
         """Yield what a reader finds otherwise in ``other``, a text for each field."""
         for name in self.types.keys() | other.types.keys():
-            mine, its = self.types.get(name), other.types.get(name)
-            if mine != its:
-                yield f"type of {name}: {mine} by the connector, {its} by Secor"
+            theirs, ours = self.types.get(name), other.types.get(name)
+            if theirs != ours:
+                yield f"type of {name}: {theirs} by the connector, {ours} by Secor"
         names = (self.values.keys() | other.values.keys()) - _OF_MESSAGE
         missing = object()
         for name in names:
             # A member that is null and one that is not there are the same to every reader.
-            mine, its = self.values.get(name), other.values.get(name)
-            if repr(_plain(mine)) != repr(_plain(its)):
-                yield f"{name}: {mine!r} by the connector, {its!r} by Secor"
+            theirs, ours = self.values.get(name), other.values.get(name)
+            if repr(_plain(theirs)) != repr(_plain(ours)):
+                yield f"{name}: {theirs!r} by the connector, {ours!r} by Secor"
         for name in _OF_MESSAGE & self.values.keys():
-            mine, its = self.values[name], other.values.get(name, missing)
-            if type(mine) is not type(its):
-                yield f"{name}: {mine!r} by the connector, {its!r} by Secor"
+            theirs, ours = self.values[name], other.values.get(name, missing)
+            if type(theirs) is not type(ours):
+                yield f"{name}: {theirs!r} by the connector, {ours!r} by Secor"
 
 
 def rows_of(path: Path) -> list[Row]:
