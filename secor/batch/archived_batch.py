@@ -124,6 +124,7 @@ class ArchivedBatchWriter:
                 batch.append(chunk)
             batch.skip(self.end)
             return batch.seal(reason), batch.messages
+        # Also when it is interrupted: its files would stay until the workspace is closed.
         except BaseException:
             batch.drop()
             raise

@@ -77,6 +77,7 @@ class Batch:
         self._greatest_timestamp: int | None = None
         self._max_files = max_files if end is None else None
         self._plan = plan
+        # Once for the batch: the plan hashes all its settings each time it is asked.
         self._fingerprint = plan.fingerprint
         self._workspace = workspace
         self._clock = clock
@@ -112,6 +113,8 @@ class Batch:
         if cut is not None:
             self.full = True
             (chunk, parts), rest = divide(chunk, parts, cut)
+        # From the batch's start: writers keep rows of earlier chunks, so an error here may be
+        # theirs.
         offsets = OffsetRange(self.start, max(chunk.next_offset, self.next_offset))
         with guarded(self.topic_partition, offsets, self._plan.trail):
             self._framing.append([self._file(part) for part in parts], parts)
@@ -133,6 +136,8 @@ class Batch:
     def _parts(self, chunk: Chunk) -> Sequence[Part]:
         if isinstance(chunk, ParsedChunk):
             return chunk.parts
+        # Without the trail: the watched parser notes smaller ranges itself, and a note of this one
+        # would take their place.
         with guarded(self.topic_partition, OffsetRange(self.next_offset, chunk.next_offset)):
             return self._plan.parser.split(chunk)
 
@@ -294,6 +299,7 @@ class Batch:
         self, last: LastFile, batch_range: OffsetRange, files: Sequence[BatchFile]
     ) -> BatchFile:
         written = [
+            # ``files`` was made of ``self._files`` in its order, so that the two can be zipped.
             WrittenFile(stream, place, file.key, file.local.size, opened.writer)
             for ((stream, place), opened), file in zip(self._files.items(), files, strict=True)
         ]
@@ -307,6 +313,7 @@ class Batch:
                 files=written,
             )
         )
+        # Made when all others are closed: it lists their final sizes, and is put last.
         local = self._workspace.create()
         local.write(body)
         local.finish()

@@ -47,6 +47,8 @@ def cut_of(
     room = max(max_files - len(files), 0)
     if len(begins) <= room:
         return None
+    # An empty batch takes at least one message, even if that one alone needs more files than there
+    # may be: else the same message would be cut off for ever.
     if files or begins[room] > begins[0]:
         return begins[room]
     return next((begin for begin in begins if begin > begins[0]), None)

@@ -58,6 +58,8 @@ class Framing:
         for file, part in zip(files, parts, strict=True):
             rows = None
             if part.rows < part.ordered.num_rows:
+                # By identity: parts of a chunk share one record batch and streams share a format.
+                # Both live as long as ``parts`` and ``files``, so no id is used again meanwhile.
                 key = (id(part.ordered), id(file.log_format))
                 if key in rendered:
                     rows = rendered[key]
@@ -113,6 +115,8 @@ Facts = tuple[int, int, int | None, int | None]
 def facts_of(parts: Sequence[Part]) -> Iterable[Facts]:
     """Return the facts of each part, in this order."""
     ordered = parts[0].ordered if parts else None
+    # Together only where all are slices of the same rows, none of them without a timestamp: numpy
+    # has no null, and would take the filler for the least or the greatest time.
     if ordered is None or not all(part.ordered is ordered for part in parts):
         return [_facts(part.records) for part in parts]
     if len(parts) == 1 or ordered.column("timestamp").null_count:
@@ -133,6 +137,8 @@ def _facts_together(ordered: pa.RecordBatch, parts: Sequence[Part]) -> Iterator[
     timestamps = ordered.column("timestamp").cast(pa.int64()).to_numpy()
     # Between the bounds of a part lies its own span; what lies between two parts is left out.
     inner = bounds.ravel()
+    # ``reduceat`` takes no index at the end of its array; without one, the last span goes to the
+    # end.
     inner = inner[:-1] if inner[-1] == len(timestamps) else inner
     least = np.minimum.reduceat(timestamps, inner)[::2].tolist()
     greatest = np.maximum.reduceat(timestamps, inner)[::2].tolist()

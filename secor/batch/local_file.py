@@ -88,6 +88,8 @@ class LocalFile:
 
     def _shares(self, more: int) -> bool:
         """Return whether it is, with so many bytes more, a part of the shared file."""
+        # Decided by the first bytes: a file that began on its own stays there, one that began in
+        # the shared file leaves it when it has grown too large.
         is_shared = self._content.size if self.size else self.should_spill
         return bool(is_shared) and self.size + more <= LARGEST_SHARED
 
@@ -107,6 +109,7 @@ class LocalFile:
         written = 0
         with retryable(self.path):
             while written < len(view):
+                # Near a full disk the system may take a part of what it is given, without an error.
                 written += write(descriptor, view[written:], position + written)
 
     @property
@@ -128,6 +131,7 @@ class LocalFile:
         """
         with retryable(self._workspace.shared.path):
             yield from self._spilled.read()
+            # Only when all of it was read and its checksum was right.
             self._spilled.free()
 
     def finish(self) -> None:
@@ -163,6 +167,7 @@ class LocalFile:
 
     def delete(self) -> None:
         """Close and delete it; what cannot be deleted goes with the directory, at last."""
+        # Each by itself: that one part cannot be given back must not keep the room of the others.
         with contextlib.suppress(OSError):
             self._content.free()
         with contextlib.suppress(OSError):
@@ -187,6 +192,7 @@ def exhausted(error: OSError, path: Path) -> LocalFilesExhausted | None:
 def refused(error: OSError, path: Path) -> Exception:
     """Return what the file system refused while the process runs; our own fault as it is."""
     if error.errno in _OUR_FAULT:
+        # EBADF, EINVAL, EFAULT: a mistake of this program, which no retry cures.
         return error
     return exhausted(error, path) or LocalFilesRefused(
         f"{path}: {error.strerror}; this user has to be able to write in local.directory, and"

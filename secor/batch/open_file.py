@@ -58,6 +58,7 @@ class OpenFile:
 
         Raises what the writer raises.
         """
+        # Rows of a file keep the order of their offsets: what waits is older.
         if self._waiting:
             self.write_waiting()
         self._rendering.append_rendered(rows, first, end)
@@ -87,6 +88,8 @@ class OpenFile:
         if not self._waiting:
             return
         waiting = self._waiting
+        # Before the writer is called: if it fails, the batch is dropped, and nothing may write them
+        # again.
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
         pieces = [part.records for part in waiting]
         self.writer.append(pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces))

@@ -60,6 +60,9 @@ class ParseTrail:
 
     def _write(self, note: bytes) -> None:
         with contextlib.suppress(OSError):  # a note alone is no reason to stop
+            # One small write at the beginning, so that no reader sees half of it. What a longer
+            # note before has left lies behind the first line end, which is as far as ``death_of``
+            # reads.
             os.pwrite(self._descriptor, note, 0)
 
 
@@ -84,6 +87,8 @@ def guarded(
         raise
     except Exception as error:
         if trail is not None:
+            # An error that Python sees is no death: the note would accuse these messages at the
+            # next start.
             trail.leave()
         if not _may_be_of_values(error):
             raise
@@ -96,6 +101,7 @@ def guarded(
 def _may_be_of_values(error: Exception) -> bool:
     if isinstance(error, SecorError):
         return isinstance(error, FormatFailed)
+    # Arrow reports some errors about values as OSError, too: those are the values' fault.
     return not isinstance(error, OSError) or is_of_values(error)
 
 

@@ -133,6 +133,8 @@ class TopicPlan:
     def _naming(self) -> str:
         if not self.names_of_connect:
             return NAMING
+        # The text of versions that knew no other names of a connector: any other text would be
+        # another fingerprint, and supersede every open intent at the upgrade.
         if self.names_of_connect == ConnectName():
             return NAMING_OF_CONNECT + self.codec_extension + self.extension
         return f"{NAMING_OF_CONNECT} {self.names_of_connect}{self.codec_extension}{self.extension}"
@@ -156,12 +158,15 @@ class TopicPlan:
             self.log_format.extension,
             *(
                 f"{name}={stream.root}={stream.log_format.identity}{stream.log_format.extension}"
+                # Sorted: in which order a configuration names its routes changes no object.
                 for name, stream in sorted(self.streams.items())
             ),
         )
 
 
 def _digest(parts: Iterable[str]) -> str:
+    # NUL is in no setting, so no two lists of settings give the same text. 64 bits are enough: only
+    # fingerprints of one topic's own history are ever compared.
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

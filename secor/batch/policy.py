@@ -94,6 +94,8 @@ def _passed_mark(minute: int, batch: BatchFacts, monotonic: float, now: float) -
 
     An hour of monotonic time has passed a mark whatever the wall clock did.
     """
+    # Compared with the time of opening, not with the last look: a loop that was busy over the mark
+    # still sees it.
     return now >= next_mark(minute, batch.opened_at) or monotonic - batch.opened >= HOUR
 
 

@@ -133,11 +133,13 @@ class SharedFile:
             while first > 0 and last - first + 1 < count and self._slots[first - 1] == _FREE:
                 first -= 1
             length = last - first + 1
+            # ``bytes(n)`` is n zeros, and zero is _EMPTY.
             self._slots[first : last + 1] = bytes(length)
             if last + 1 < len(self._slots):  # else it is cut off
                 punch_hole(self.descriptor(), first * SLOT, length * SLOT)
             count -= length
             end = first
+        # Cut off rather than punched: the end of a file is given back by every file system.
         end = max(self._slots.rfind(_USED), self._slots.rfind(_FREE)) + 1
         if end < len(self._slots):
             del self._slots[end:]
@@ -183,11 +185,14 @@ class FileSlots:
             data = os.pread(self._shared.descriptor(), length, slot * SLOT)
             checksum = crc32c(data, checksum)
             yield data
+        # Spilled bytes go to a compressor next: without this, bytes that somebody changed on the
+        # disk would become a wrong object with a right checksum.
         if checksum != self.crc32c:
             raise OSError(errno.EIO, "somebody has changed it")
 
     def free(self) -> None:
         """Give the bytes up, and begin again."""
+        # Forgotten here first: freed twice, a slot would soon belong to two files.
         slots, self._slots = self._slots, []
         self.size = self.crc32c = 0
         self._shared.free(slots)

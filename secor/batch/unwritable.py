@@ -47,6 +47,8 @@ class TrialFiles:
     """Files that messages are written to only to see whether they can be."""
 
     def __init__(self, plan: TopicPlan, workspace: Workspace, clock: Clock) -> None:
+        # The caller has noted the range in the trail: a note of this trial's batch would replace
+        # it.
         self._plan = replace(plan, trail=None)
         self._workspace = workspace
         self._clock = clock
@@ -62,6 +64,7 @@ class TrialFiles:
         )
         messages = chunk.topic_partition, chunk.records, chunk.next_offset
         try:
+            # As parsed: to parse once more would count these messages and report them again.
             batch.append(ParsedChunk(*messages, tuple(parts), 0))
             sealed = batch.seal(Reason.RETIRED)
         except SecorError:

@@ -15,6 +15,8 @@ from secor.batch.parse_trail import Death, death_of
 from secor.batch.shared_file import KEPT, NO_ROOM, SharedFile
 from secor.core.errors import ConfigurationError
 
+# Only these are ever deleted: a local.directory that somebody pointed at a folder of their own must
+# not cost them their files.
 _OUR_FILES = re.compile(r"\d{9,}|\.lock|\.parsing|\.shared")
 
 
@@ -86,6 +88,8 @@ class Workspace:
             self._open.move_to_end(file)
             return self._open[file]
         while len(self._open) >= self._limit:
+            # The longest unused. The file is opened again, at its position, when it is written
+            # next.
             os.close(self._open.popitem(last=False)[1])
         flags = os.O_RDWR | os.O_CLOEXEC
         if not file.created:  # else somebody has deleted what was written before
@@ -164,6 +168,8 @@ def _starting(directory: Path, deaths: list[Death]) -> Iterator[None]:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _delete_abandoned(directory, deaths)
+        # Shared by all that are starting: while one of them holds it, nobody gets it exclusively,
+        # so nobody takes a directory that is made but not locked yet for abandoned.
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         yield
     finally:
@@ -182,6 +188,8 @@ def _delete_abandoned(directory: Path, deaths: list[Death]) -> None:
             descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Read before the directory is deleted: it is the only note of what the process died
+                # over.
                 death = death_of(lock.parent)
                 deaths += [death] if death is not None else []
                 _delete(lock.parent)

@@ -73,6 +73,8 @@ class LeaseProof:
             for _ in range(WRITES):
                 if not self._lease.held():
                     raise LeaseLost("the lease ended before a put or a deletion")
+                # Read before the write, never after: the process may sleep between any two lines,
+                # and the proof must not look younger than the write that made it.
                 began = self._clock.monotonic()
                 if began - self._won_at < self._lease.trust:
                     return

@@ -42,6 +42,8 @@ def reconcile(batch: OffsetRange, fingerprint: str, entry: Entry) -> Decision:
     committed, intent = entry.committed, entry.intent
     if committed is None:
         return Decision(Action.LEDGER_LOST, "the entry that was read before is gone")
+    # Before the start is compared: an offset that somebody moved mostly differs from the batch's
+    # start, too, and a restart would not name the cause.
     if intent is not None and intent.start != committed:
         why = f"committed is {committed}, the open intent begins at {intent.start}"
         return Decision(Action.LEDGER_EDITED, why)
@@ -50,10 +52,13 @@ def reconcile(batch: OffsetRange, fingerprint: str, entry: Entry) -> Decision:
         return Decision(Action.RESTART, why)
     if intent is None:
         return Decision(Action.UPLOAD, "no intent is open")
+    # Before the fingerprints: names depend on where the range begins, so a batch with another end
+    # would put its objects under the names that the intent has fixed for another range.
     if intent.end != batch.end:
         why = f"the open intent ends at {intent.end}, the batch at {batch.end}"
         return Decision(Action.RESTART, why)
     if intent.fingerprint != fingerprint:
         why = f"the open intent was recorded under the configuration {intent.fingerprint}"
         return Decision(Action.SUPERSEDE, why)
+    # Whose intent it is makes no difference: names and content follow from range and fingerprint.
     return Decision(Action.RESUME, "the open intent is of this batch")

@@ -33,11 +33,15 @@ def recover(
     # The last file is put after all others and lists them: if it exists, so do they.
     if batch.last is not None and _is_there(store, batch.last, batch):
         return frozenset(file.place for file in (*batch.files, batch.last))
+    # Listed after our intent was recorded. A process of the same configuration that is still at its
+    # puts has our names, and put-if-absent meets it; for other configurations there is the wait.
     adopted: set[OutputPlace] = set()
     replaced = {old.fingerprint for old in intent.supersedes}
     places = {file.place for file in batch.files}
     for key, place, info in _candidates(store, batch, intent):
         is_this_batch = info.topic_partition == batch.topic_partition and info.batch == batch.range
+        # The number of records is not compared. The first reader may have found more messages than
+        # we did, before compaction, and its object is the right one.
         if is_this_batch and info.fingerprint == batch.fingerprint and _same_topic(batch, info):
             adopted.add(place)
         elif is_this_batch and info.fingerprint in replaced:
@@ -49,6 +53,7 @@ def recover(
                 store.delete(key)
             finally:
                 deleted()
+        # Only where one of ours has to be: elsewhere nothing of ours collides with it.
         elif place in places:
             raise conflict(key, batch, info)
     return frozenset(adopted)
@@ -59,12 +64,15 @@ def _is_there(store: ObjectStore, last: BatchFile, batch: SealedBatch) -> bool:
     info = stored_info(store, last.key)
     if info is None:
         return False
+    # Not the fingerprint: of two configurations the one whose last file came first is right, with
+    # the files that it lists. The files of the other one are orphans.
     if not info.same_range(last.info):
         raise conflict(last.key, batch, info)
     return True
 
 
 def _same_topic(batch: SealedBatch, info: ObjectInfo) -> bool:
+    # Unknown on either side proves nothing: old brokers give no ids, nor did earlier versions.
     return batch.topic_id is None or info.topic_id is None or batch.topic_id == info.topic_id
 
 
@@ -93,6 +101,8 @@ def _candidates(
             name = parse_key(root, listed.key)
             if name is None or name.partition != batch.topic_partition.partition:
                 continue
+            # Not "equals the start": objects of earlier versions begin at their first message, and
+            # those of a superseded attempt may be of such a version.
             if name.start_offset not in batch.range or listed.key in seen:
                 continue
             seen.add(listed.key)
@@ -140,11 +150,15 @@ def _places(batch: SealedBatch, intent: Intent) -> Iterator[tuple[str, str]]:
     Under another configuration the output partitions are not known; that is rare, and
     worth a listing of the topic.
     """
+    # Files with unique names are in no listing's way: nobody else makes such a name, and the last
+    # file says which of them count.
     names = (file.name for file in batch.files if isinstance(file.name, ObjectName))
     yield from {(name.root, name.stem) for name in names}
     if intent.supersedes:
         roots = set(batch.plan.roots)
         for old in intent.supersedes:
+            # The other configuration may have routed messages, or put them into quarantine, where
+            # this one does not. A leftover there would be a message that is stored twice.
             roots |= {old.root, quarantine_root(old.root), *old.also}
         for root in sorted(roots):
             yield root, f"{root}/"

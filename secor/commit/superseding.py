@@ -64,6 +64,8 @@ class SupersededRequests:
             recorded is not None
             and recorded.owner == self._owner
             and recorded.fingerprint == wait.fingerprint
+            # The list as well: a longer one means that another configuration recorded its intent
+            # since, whose puts our wait does not cover.
             and recorded.supersedes == wait.supersedes
         )
 
@@ -92,6 +94,8 @@ class SupersededRequests:
             wait = self._waits.get((topic_partition, batch))
         if wait is None:
             return 0.0
+        # The monotonic clock of this process alone. Wall clocks of two machines may differ by more
+        # than a request lives, and a clock that is set back would end the wait too early or never.
         return max(0.0, wait.since + self._lifetime - self._clock.monotonic())
 
     def forget(self, topic_partition: TopicPartition, batch: OffsetRange) -> None:

@@ -17,6 +17,8 @@ class ThreadPool:
         """Start no thread yet."""
         self._threads = threads
         self._commits = ThreadPoolExecutor(threads, thread_name_prefix="commit")
+        # A pool of its own: a commit waits for its puts, and if both shared the threads, commits
+        # could take all of them and wait for ever.
         self._puts = ThreadPoolExecutor(threads, thread_name_prefix="put")
         self._done: queue.SimpleQueue[Future[object]] = queue.SimpleQueue()
 
@@ -27,6 +29,7 @@ class ThreadPool:
     def finished(self) -> Sequence[object]:
         """Return the results since the last call; re-raise what a task let escape."""
         results = []
+        # Only the loop takes from it, so an entry that was seen is still there for ``get``.
         while not self._done.empty():
             results.append(self._done.get().result())
         return results
@@ -48,6 +51,8 @@ class ThreadPool:
             if len(waiting) == self._threads:
                 errors.append(waiting.popleft().exception())
             waiting.append(self._puts.submit(function, file))
+        # Wait for all before one is raised: the caller releases the lease then, and a put that is
+        # still running would land under the lease of somebody else.
         errors += [call.exception() for call in waiting]
         for error in filter(None, errors):
             raise error

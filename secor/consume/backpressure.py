@@ -57,6 +57,8 @@ def apply_limits(
     pause = share >= PAUSE_SHARE or (paused and share >= SEAL_SHARE)
     if share < SEAL_SHARE:
         return Backpressure((), pause)
+    # Only the limit that is nearer is relieved: sealing by memory frees none of the disk before the
+    # upload, and sealing for both at once would make needlessly small files.
     by_memory = memory / limits.memory >= local / limits.local
     sharing = len(loads) + at_rest
     candidates = sorted(

@@ -64,9 +64,12 @@ class BlockingTasks:
 
     def upload(self, partition: Partition) -> None:
         """Have its first sealed batch uploaded, for as long as somebody wants it."""
+        # Taken in the loop, not in the thread: the deque belongs to the loop.
         batch, states = partition.sealed[0], partition.states
 
         def upload() -> UploadResult:
+            # The state is read by the thread without a lock: it is one reference, and an answer
+            # that is a moment old costs one attempt more, never a wrong commit.
             outcome = self._uploader.upload(batch, lambda: states.uploading is Uploading.UPLOADING)
             return UploadResult(partition, batch, outcome)
 

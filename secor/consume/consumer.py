@@ -111,6 +111,8 @@ class Consumer:
 
     def drain(self) -> None:
         """Read no more; seal what the plans upload on shutdown, drop the rest."""
+        # Set first: what the group assigns from here on is left alone. It would begin a batch that
+        # nobody seals.
         self._draining = True
         self._lifecycle.drain()
 
@@ -143,7 +145,11 @@ class Consumer:
         if not self._arrived:
             self._poll(timeout)
         self._take_waiting()
+        # From here, not from the beginning of the call: an idle loop waits in the poll, and what
+        # came of it must still get its share of appending.
         until = self._clock.monotonic() + self._round
+        # A copy: reading takes entries out and puts rests back. They go to the end, so that a
+        # partition with much to read does not starve the others.
         for topic_partition in list(self._arrived):
             self._read(topic_partition, until)
             if self._clock.monotonic() >= until:
@@ -188,6 +194,9 @@ class Consumer:
                 rest = self._append(partition, chunk)
                 if partition.states.is_reading:
                     self._seal_if_due(partition)
+                # The batch is full and the one before it is not uploaded: what is left waits with
+                # the partition, in order, and not in ``_arrived``, where the loop would try it
+                # again in every turn.
                 if partition.states.is_reading and rest is not None:
                     arrived.put_back(rest)
                     partition.waiting = arrived
@@ -222,6 +231,9 @@ class Consumer:
         try:
             rest = batch.append(chunk)
         except SchemaGrew as grew:
+            # Appended, then sealed by the failure: the batch ends exactly where the wider schema
+            # begins, in every process that reads the range. If the append itself failed, there is
+            # nothing to fail.
             self._append(partition, chunk.until(grew.offset))
             if partition.states.is_reading:
                 self._lifecycle.fail(partition, grew, keep=True)
@@ -265,6 +277,8 @@ class Consumer:
                 raise AssertionError(f"an unknown result: {result!r}")
 
     def _handle_position(self, partition: Partition, result: StartPosition | SecorError) -> None:
+        # It was revoked while its position was looked for. Nothing may begin now; only from here on
+        # the partition may be released.
         if partition.states.reading is Reading.LEAVING:
             self._lifecycle.on(partition, Event.SEARCH_ENDED)
             return
@@ -273,6 +287,8 @@ class Consumer:
             return
         partition.position = result
         partition.committed = result.committed
+        # The age counts from here: a partition that was just taken over would else be reported as
+        # one that has not committed for as long as nobody had it.
         partition.committed_at, partition.stopped_at = self._clock.monotonic(), None
         # Nothing fetched for an earlier start may be appended; the source drops its part.
         self._arrived.pop(partition.topic_partition, None)
@@ -299,6 +315,7 @@ class Consumer:
                     if reading is not None:
                         reading.committed = batch.range.end
                         reading.committed_at = self._clock.monotonic()
+                # Counted before the event: its command takes the committed batch out.
                 event = Event.COMMITTED_FIRST if len(partition.sealed) > 1 else Event.COMMITTED
                 self._lifecycle.on(partition, event)
             case Retryable():
@@ -307,6 +324,8 @@ class Consumer:
             case AbandonedBatch(error):
                 kind = "stop" if isinstance(error, StopPartition) else "restart"
                 self._observer.uploaded(batch.topic_partition, kind, seconds)
+                # Before the partition fails: a restart finds an upload that is on its way, and
+                # would wait for a thread that has come back already.
                 self._lifecycle.on(partition, Event.UPLOAD_ABANDONED)
                 if partition.states.is_reading:
                     self._lifecycle.fail(partition, error, keep=False)
@@ -321,6 +340,8 @@ class Consumer:
             self._lifecycle.on(partition, Event.SEAL, reason=reason)
             reason = None
         if partition.states.is_reading:
+            # All reasons to wait together: with an event for each, one would resume what another
+            # has paused.
             hold = reason is not None or self._throttled or self._is_limited(partition)
             if hold is not (partition.states.reading is Reading.PAUSED):
                 self._lifecycle.on(partition, Event.HOLD if hold else Event.GO)
@@ -346,6 +367,8 @@ class Consumer:
         backpressure = apply_limits(
             self._limits, loads, sealed=sealed, paused=self._limited, at_rest=at_rest
         )
+        # Used from the next round on: batches that are sealed now free nothing before they are
+        # uploaded.
         self._limited = backpressure.pause
         for topic_partition in backpressure.seal:
             partition = self._assignment.get(topic_partition)

@@ -37,6 +37,7 @@ class ActivePartitions:
 
     def __iter__(self) -> Iterator[Partition]:
         """Yield the assigned partitions; they may change meanwhile."""
+        # A copy: events of the loop's body retire partitions and begin them again.
         return iter(list(self._assigned.values()))
 
     def get(self, topic_partition: TopicPartition) -> Partition | None:
@@ -51,6 +52,8 @@ class ActivePartitions:
     def must_wait(self, partition: Partition) -> bool:
         """Return whether it waits for an earlier reading of the same topic partition to end."""
         key = partition.topic_partition
+        # Its position is read from the ledger, which the earlier upload may still move: a position
+        # of before would only be found wrong at the end of a whole batch, and be read again.
         return partition.states.reading is Reading.WAITING and any(
             old.topic_partition == key and not old.states.ended for old in self._retired
         )
@@ -115,6 +118,8 @@ class Lifecycle:
         partition = self._assignment.get(topic_partition)
         if partition is not None:
             self._leave(partition, Reason.REVOKE, keep=partition.upload_on_revoke)
+        # Also where nothing of it is here any more: the source waits for the release of all that it
+        # has reported as revoked before it lets the group go on.
         self._assignment.revoke(topic_partition)
         self._observer.left(topic_partition)
 
@@ -134,6 +139,8 @@ class Lifecycle:
         if isinstance(error, StopPartition):
             self._observer.stopped(partition.topic_partition, error)
             partition.error = error
+            # One that stops again after the look of each minute has been stopped since the first
+            # time: alerts count from there.
             partition.stopped_at = partition.stopped_at or self._clock.monotonic()
             self.on(partition, Event.STOP_KEEPING if keep else Event.STOP_DROPPING, reason=reason)
             return
@@ -145,6 +152,9 @@ class Lifecycle:
         match error:
             case LocalFilesExhausted():
                 return self._waits.local_files
+            # A wider schema is no failure, so reading goes on at once. Behind an open intent it is
+            # one: the range was read before and needs no newer schema. Without a wait that would
+            # spin.
             case SchemaGrew() if partition.batch is not None and partition.batch.end is None:
                 return 0.0
             case RestartPartition():
@@ -209,6 +219,7 @@ class Lifecycle:
                 # files.
                 partition.sealed.popleft().delete()
             case Command.DROP_QUEUED:
+                # A thread reads the files of the first one. They are deleted when it comes back.
                 partition.drop_sealed(keep=1)
             case Command.DROP_SEALED:
                 partition.drop_sealed()
@@ -243,6 +254,7 @@ class Lifecycle:
 
     def _seal(self, partition: Partition, reason: Reason) -> None:
         assert partition.batch is not None
+        # Taken before the seal: it takes the batch out of the partition.
         topic_id, end = partition.batch.topic_id, partition.batch.next_offset
         try:
             partition.seal(reason)

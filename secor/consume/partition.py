@@ -68,6 +68,8 @@ class ArrivedChunks:
     def extend(self, later: ArrivedChunks | None) -> None:
         """Take what was fetched after this, if anything."""
         if later is not None:
+            # ``later`` comes from the poll that was last, so nobody has read of it. Chunks of its
+            # own would get behind fetches here and come out of order.
             assert not later._decoded
             self._fetches += later._fetches
 
@@ -126,6 +128,8 @@ class Partition:
     def seal(self, reason: Reason) -> None:
         """Move the open batch to the sealed ones.  Raises ``LocalFilesExhausted``."""
         assert self.batch is not None
+        # ``batch`` stays until the seal has succeeded: one that fails still has local files to
+        # drop.
         self.sealed.append(self.batch.seal(reason))
         self.batch = None
 
@@ -138,4 +142,5 @@ class Partition:
     def drop_sealed(self, *, keep: int = 0) -> None:
         """Delete the sealed batches after the first ``keep``."""
         while len(self.sealed) > keep:
+            # From the end: the first one may be in the hands of an upload thread.
             self.sealed.pop().delete()

@@ -123,6 +123,8 @@ Table: TypeAlias = Mapping[tuple[S, Event], tuple[S, Commands]]
 _R, _U, _E, _C = Reading, Uploading, Event, Command
 
 _ENDS: Mapping[Event, tuple[Reading, Commands]] = {
+    # In this order: the rest is sealed while the partition is still the assigned one, and it is
+    # taken out before its successor begins, which has the same key.
     _E.RESTART_KEEPING: (_R.RETIRED, (_C.SEAL_REST, _C.RETIRE, _C.BEGIN_AGAIN)),
     _E.RESTART_DROPPING: (_R.RETIRED, (_C.DROP_OPEN, _C.RETIRE, _C.BEGIN_AGAIN)),
     _E.STOP_KEEPING: (_R.STOPPED, (_C.SEAL_REST,)),
@@ -145,6 +147,7 @@ READING: Table[Reading] = {
     (_R.PAUSED, _E.SEAL): (_R.PAUSED, (_C.SEAL,)),
     (_R.PAUSED, _E.HOLD): (_R.PAUSED, ()),
     (_R.PAUSED, _E.GO): (_R.READING, (_C.RESUME,)),
+    # Pause first: else the source goes on fetching for a partition whose messages nobody takes.
     **{(_R.READING, end): (state, (_C.PAUSE, *rest)) for end, (state, rest) in _ENDS.items()},
     **{(_R.PAUSED, end): row for end, row in _ENDS.items()},
     (_R.STOPPED, _E.WAKE): (_R.RETIRED, (_C.RETIRE, _C.BEGIN_AGAIN)),
@@ -159,6 +162,8 @@ UPLOADING: Table[Uploading] = {
     (_U.IDLE, _E.SEALED): (_U.UPLOADING, (_C.UPLOAD,)),
     (_U.IDLE, _E.RESTART_DROPPING): (_U.IDLE, ()),
     (_U.IDLE, _E.LEAVE_DROPPING): (_U.IDLE, ()),
+    # Queued means a second sealed batch, and only the end of a reading makes one (SEAL_REST). So
+    # nothing but its turn, or that it leaves, can come here.
     (_U.QUEUED, _E.UPLOAD_DUE): (_U.UPLOADING, (_C.UPLOAD,)),
     (_U.QUEUED, _E.LEAVE_DROPPING): (_U.IDLE, (_C.DROP_SEALED,)),
     (_U.UPLOADING, _E.SEALED): (_U.UPLOADING, ()),
@@ -166,8 +171,11 @@ UPLOADING: Table[Uploading] = {
     (_U.UPLOADING, _E.COMMITTED_FIRST): (_U.QUEUED, (_C.FORGET,)),
     (_U.UPLOADING, _E.UPLOAD_RETRYABLE): (_U.BACKING_OFF, ()),
     (_U.UPLOADING, _E.UPLOAD_ABANDONED): (_U.IDLE, (_C.DROP_SEALED,)),
+    # Not idle at once: the thread is still at the files, and may be about to commit. The successor
+    # waits for it (``ActivePartitions.must_wait``).
     (_U.UPLOADING, _E.RESTART_DROPPING): (_U.GIVING_UP, (_C.DROP_QUEUED,)),
     (_U.UPLOADING, _E.LEAVE_DROPPING): (_U.GIVING_UP, (_C.DROP_QUEUED,)),
+    # A commit is never undone: that nobody wants the batch any more came too late for it.
     (_U.GIVING_UP, _E.COMMITTED): (_U.IDLE, (_C.FORGET,)),
     (_U.GIVING_UP, _E.UPLOAD_RETRYABLE): (_U.IDLE, (_C.DROP_SEALED,)),
     (_U.GIVING_UP, _E.UPLOAD_ABANDONED): (_U.IDLE, (_C.DROP_SEALED,)),
@@ -220,6 +228,7 @@ class PartitionStates:
             reading, commands = _row(READING, reading, event)
         if event in _UPLOADING_EVENTS:
             uploading, further = _row(UPLOADING, uploading, event)
+        # Only on the way in: an upload that ends meanwhile must not put off the next look.
         if reading is Reading.STOPPED and self.reading is not Reading.STOPPED:
             self.wake_at = now + self._waits.stopped
         if event is Event.UPLOAD_RETRYABLE:
@@ -230,6 +239,8 @@ class PartitionStates:
 
     def _due(self, now: float) -> Iterator[Event]:
         waiting = self.reading in (Reading.WAITING, Reading.STOPPED)
+        # Idle: the table has no row for a position that is looked for during an upload, because the
+        # ledger's entry is about to change.
         if waiting and now >= self.wake_at and self.uploading is Uploading.IDLE:
             yield Event.WAKE
         backing_off = self.uploading is Uploading.BACKING_OFF

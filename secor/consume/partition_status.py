@@ -26,6 +26,7 @@ def is_at_rest(partition: Partition) -> bool:
         and states.uploading is Uploading.IDLE
         and batch is not None
         and batch.next_offset == batch.start
+        # One that follows an open intent is due when it is complete, also without a message.
         and batch.end is None
         and partition.waiting is None
     )

@@ -143,8 +143,11 @@ class PoisonMessages:
         self._record(topic_partition.topic, root, plan.generation)
         known = self._known.get(root, since)
         key = (plan.generation, topic_partition.partition)
+        # Deaths over what is stored by now have lost their meaning: their notes stay in the store.
         deaths = [death for death in known.deaths.get(key, ()) if death.end > committed]
         decided = known.skips.get(key, {})
+        # All decisions, also those below ``committed``: they are in the fingerprint, which must be
+        # the same whichever process computes it, and whenever.
         skips = dict.fromkeys(decided, REASON)
         for offset in _deadly(deaths):
             if offset not in skips:
@@ -155,6 +158,7 @@ class PoisonMessages:
         self._refuse_too_many(topic_partition, plan.parser, decided, refused)
         with_reason = {offset for offset, size in decided.items() if size > len(UNSAID)}
         for offset in sorted({*refused, *with_reason}):
+            # Reasons are only looked up for messages that are still to come: each costs a request.
             if offset >= committed:
                 why = refused.get(offset)
                 skips[offset] = self._decide(topic_partition, root, plan.generation, offset, why)
@@ -224,6 +228,7 @@ class PoisonMessages:
                 where = f"{generation}_{number}_{death.start:020d}-{death.end:020d}"
                 if put_bytes(self._store, f"{root}/{where}.{death.process}.died", b"{}\n"):
                     self._observer.died(death.topic_partition, OffsetRange(death.start, death.end))
+                # After the put: where that failed, the note is tried again at the next position.
                 self._pending.remove(death)
 
     def _decide(
@@ -244,6 +249,8 @@ class PoisonMessages:
         if put_bytes(self._store, key, body):
             self._observer.left_out(topic_partition, offset, _reason(body))
         else:
+            # Another process was first: its reason goes into quarantine here, too, or the bytes of
+            # the same object would differ.
             body = read_bytes(self._store, key) or UNSAID
         return self._reasons.setdefault(key, _reason(body))
 
@@ -253,6 +260,8 @@ class PoisonMessages:
             name = stored.key.rpartition("/")[2]
             if (match := _DIED.fullmatch(name)) is not None:
                 generation, partition, start, end = map(int, match.groups()[:4])
+                # Anybody who may write to the bucket can make such a name. Numbers that Kafka does
+                # not have would fail later, in columns of 64 bits.
                 if start < end <= LAST_OFFSET:
                     died = known.deaths.setdefault((generation, partition), [])
                     died.append(OffsetRange(start, end))

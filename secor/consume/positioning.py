@@ -239,6 +239,8 @@ def refuse_diverged(
     if committed is None or leader_epoch is None or leader_epoch == log.leader_epoch:
         return
     end = epoch_end(topic_partition, leader_epoch)
+    # No answer is no evidence, either: entries without an epoch and old brokers go on unchecked, as
+    # they always did.
     if end is None or end >= committed:
         return
     where = f"{topic_partition.topic} {topic_partition.partition}"
@@ -264,6 +266,8 @@ def check(
             f"{topic_partition}: committed is {committed}, the open intent begins at"
             f" {entry.intent.start}; settle it with 'secor offsets set' (and --drop-intent)"
         )
+    # An id that either side does not know is no evidence: Java Secor writes none, and old brokers
+    # have none.
     known = {entry.topic_id, topic_id} - {None}
     if len(known) > 1:
         raise TopicRecreated(
@@ -271,6 +275,8 @@ def check(
             f" now {topic_id}); accept it with 'secor offsets accept CONFIG"
             f" {topic_partition.topic}'"
         )
+    # The high watermark, not the last stable offset: Java Secor and Kafka's own tools commit
+    # offsets behind an open transaction, too.
     if committed > log.last:
         raise TopicRecreated(
             f"{topic_partition}: committed is {committed}, the log ends at {log.last}: it was"

@@ -68,6 +68,7 @@ class StoredObjectGuard:
         names, uploaded and did not commit before it was killed: it would be stored again.
         """
         for name in self._from(committed, topic_partition, plan, (plan.root,), since):
+            # Every object of ours has a fingerprint: one without was made by another program.
             if "fingerprint" not in (self._store.head(name.key).metadata or {}):
                 raise ObjectConflict(
                     f"{topic_partition}: {name.key} is not ours and begins at or above the"
@@ -88,6 +89,8 @@ class StoredObjectGuard:
         """Yield the objects of this partition and generation that begin at ``offset`` or later."""
         key = (topic_partition.partition, plan.generation)
         for root in roots:
+            # The shared listing answers for nearly all partitions. Only one that it speaks against
+            # lists again, for the names.
             if self._greatest.get(root, since).get(key, -1) < offset:
                 continue
             for name in self._names(root):

@@ -31,6 +31,8 @@ class TtlCache(Generic[Answer]):
         """
         now = self._clock.monotonic()
         known = self._answers.get(key)
+        # ``<=``: an answer of the very moment may have been asked for before the need arose. The
+        # time that is kept is that of the question, not of the answer, which may have taken long.
         if known is None or known[0] <= since or now - known[0] > self._lifetime:
             known = now, self._ask(key)
             self._answers[key] = known

@@ -72,6 +72,8 @@ class WatchedParser:
         cuts = {0, len(offsets), *skipped, *(row + 1 for row in skipped)}
         for suspected in self._suspected:
             first, last = offsets.searchsorted([suspected.start, suspected.end]).tolist()
+            # Cut by the width of the suspected range, not by the rows of this chunk: a range that
+            # comes in many chunks is still divided in a bounded number of pieces.
             rows = max(1, (suspected.end - suspected.start) // MOST_PIECES)
             cuts |= {*range(first, last, rows), last}
         # The usual case: nothing is suspected in this chunk, so it is not cut at all.
@@ -85,6 +87,7 @@ class WatchedParser:
             return self._split(chunk)
         self._observer.quarantined(chunk.topic_partition, STAGE, 1)
         bad = {0: self._reasons[first]}
+        # The limits of quarantine count these as well, although the parser never sees them.
         if isinstance(self._parser, LimitedParser):
             self._parser.count_bad(chunk, bad)
         return [self._quarantine(chunk.records, bad)]
@@ -101,6 +104,8 @@ class WatchedParser:
         with guarded(chunk.topic_partition, offsets, self._trail):
             parts = self._parser.split(chunk)
             if suspected:
+                # To files of its own, within the guard: a process may die in a format's library as
+                # well, and the trail then names this piece and not the whole chunk.
                 self._files.write(chunk, parts)
         return parts
 

@@ -26,6 +26,8 @@ def compile_expression(pattern: str) -> None:
 
 def fullmatches(pattern: str, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Return for each text whether ``pattern`` matches the whole of it."""
+    # Texts of messages may have half a surrogate pair, which a conversion to strings refuses. A
+    # view of bytes is not checked.
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     column = pa.array(encoded, pa.large_binary()).view(pa.large_string())
     matched: npt.NDArray[np.bool_] = pc.match_substring_regex(column, _whole(pattern)).to_numpy(

@@ -189,6 +189,7 @@ def open_file(
         raise ValueError(f"the codec {meta['avro.codec']} is not known")
     written = json.loads(meta["avro.schema"])
     schema = fastavro.parse_schema(written if logical else _without_logical_types(written))
+    # Before the first row is read: what the schema alone allows to claim needs no data at all.
     look = SchemaLook(schema)
     if look.least_size == 0:
         raise ValueError("rows without bytes may claim to be any number")
@@ -199,6 +200,8 @@ def open_file(
         while (count := source.varint()) is not None:
             size = source.varint()
             data = unpack(source.exactly(size or 0), largest)
+            # Before the rows are given out: a block of wrong length ends elsewhere, and its rows
+            # are garbage.
             if source.exactly(_SYNC) != header["sync"]:
                 raise ValueError("a block does not end with the file's marker")
             if len(data) > largest:
@@ -296,6 +299,8 @@ def _zstandard(data: bytes, largest: int) -> bytes:
 
 _UNPACK: Mapping[str, Callable[[bytes, int], bytes]] = {
     "null": lambda data, _: data,
+    # One byte more than is allowed, so that the caller can see that there was more. -15: Avro's
+    # deflate has no zlib header.
     "deflate": lambda data, largest: zlib.decompressobj(-15).decompress(data, largest + 1),
     "bzip2": lambda data, largest: bz2.BZ2Decompressor().decompress(data, largest + 1),
     "xz": lambda data, largest: lzma.LZMADecompressor().decompress(data, largest + 1),

@@ -89,6 +89,7 @@ class Chunk:
         if self.next_offset <= end:
             return self
         offsets = self.records.column("offset").to_numpy()
+        # By the offsets, never by counting from the first: logs have gaps.
         rows = int(offsets.searchsorted(end))
         below = self.records.slice(0, rows)
         return Chunk(self.topic_partition, below, end, leader_epoch=self.leader_epoch)

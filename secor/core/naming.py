@@ -173,6 +173,7 @@ def parse_key(root: str, key: str) -> ObjectName | None:
     if match is None:
         return None
     extension = match["extension"] or ""
+    # A copy that counted as an object would give every message of it twice.
     if _COPY.fullmatch(extension) or (own is None and extension.startswith(_KEYS_AND_HEADERS)):
         return None
     numbers = {
@@ -180,6 +181,7 @@ def parse_key(root: str, key: str) -> ObjectName | None:
         "partition": int(match["partition"]),
         "offset": int(match["offset"]),
     }
+    # Numbers that Kafka does not have are no names of ours, and would fail in columns of 64 bits.
     if any(numbers[part] > most for part, most in _GREATEST.items()):
         return None
     rewritten = _REWRITE.match(extension)
@@ -196,6 +198,7 @@ def parse_key(root: str, key: str) -> ObjectName | None:
         rewrite=int(rewritten[1]) if rewritten else 0,
         end=int(rewritten[2]) if rewritten else None,
     )
+    # Two spellings of one name would be two objects of the same messages.
     return parsed if parsed.key == key else None
 
 
@@ -305,10 +308,14 @@ def escape_value(value: str | None) -> str:
     if not value:
         return HIVE_NULL
     escaped = _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", value)
+    # "." and ".." as a part of a path mean other directories to gateways on file systems.
     if set(escaped) == {"."}:
         escaped = escaped.replace(".", "%2E")
+    # Half a surrogate pair is valid in JSON text, and plain UTF-8 refuses it.
     raw = escaped.encode("utf-8", "surrogatepass")
     if len(raw) > LONGEST_VALUE:
         digest = hashlib.sha256(raw).hexdigest()[:16]
+        # 16 digits and a dash make up the limit. Cut in the middle of a character, its bytes are
+        # left out; the hash is of the whole value, so that two long ones stay different.
         escaped = raw[: LONGEST_VALUE - 17].decode("utf-8", "ignore") + "-" + digest
     return escaped

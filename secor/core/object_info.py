@@ -65,6 +65,8 @@ class ObjectInfo:
 
         def number(name: str) -> int:
             text = metadata[name]
+            # ``int`` takes more than we write ("1_000", " 7", digits of other scripts), and
+            # metadata is anybody's who may write to the bucket.
             if _NUMBER.fullmatch(text) is None or not -_MOST <= int(text) < _MOST:
                 raise ValueError(f"{name} is {text[:40]!r}")
             return int(text)

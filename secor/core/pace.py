@@ -29,6 +29,7 @@ class Pace:
             messages / self.messages_per_second if self.messages_per_second else 0.0,
         )
         with self._lock:
+            # Time in which nothing was read is not saved up: no burst follows an idle hour.
             self._free_at = max(self._free_at, self.clock.monotonic()) + seconds
 
     def debt(self) -> float:

@@ -57,6 +57,7 @@ def retry(
             if attempt + 1 >= attempts:
                 raise
             sleep(delay(attempt, rng=rng))
+            # After the wait: a partition that was revoked meanwhile must not begin another attempt.
             if not wanted():
                 raise
             attempt += 1
