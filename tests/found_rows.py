@@ -37,7 +37,7 @@ from secor.tables.rows.row_changes import ChangeSettings
 from secor.tables.staging.files.data_file_writer import DataFileWriter
 from secor.tables.staging.manifest import DataFile, TableFiles
 from secor.tables.staging.table_version import RowSettings, open_version
-from secor.tables.verify.engine_filters import (
+from secor.verify.engine_filters import (
     AT_LEAST,
     BELOW,
     EQUAL,

@@ -19,7 +19,7 @@ from secor.adapters.iceberg.catalog import library_table_of
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.installing import how_to_install
 from secor.tables.catalog import Table
-from secor.tables.verify.engine_filters import (
+from secor.verify.engine_filters import (
     RowFilter,
     comparable_columns,
     extremes_sql,

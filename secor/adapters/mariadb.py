@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from secor.core.errors import AccessDenied, ConfigurationError, Unavailable
 from secor.core.installing import require_package
 from secor.core.text import MASK
-from secor.tables.verify.source_values import SourceColumn, SourceName
+from secor.verify.source.values import SourceColumn, SourceName
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 30

@@ -14,8 +14,8 @@ from typing import Any
 from secor.core.errors import AccessDenied, ConfigurationError, Unavailable
 from secor.core.installing import require_package
 from secor.core.text import MASK, mask_urls
-from secor.tables.verify.source_report import lsn_text
-from secor.tables.verify.source_values import SourceColumn, SourceName
+from secor.verify.source.report import lsn_text
+from secor.verify.source.values import SourceColumn, SourceName
 
 CONNECT_SECONDS = 10
 LOCK_SECONDS = 30

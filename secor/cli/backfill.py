@@ -12,8 +12,6 @@ from typing import Any
 import click
 
 from secor.archive.backfill.model import BackfillPlan, read_plan
-from secor.archive.backfill.verifying import Summary, summary_of
-from secor.archive.verify.report import Report
 from secor.cli.backfill_plan import CONFIG, check_kinds, plan_command
 from secor.cli.backfill_publish import progress, publish_command, rollback_command
 from secor.cli.exit_codes import Exit
@@ -23,6 +21,8 @@ from secor.config.load import load
 from secor.core.clock import SystemClock
 from secor.core.text import how_many
 from secor.service.monitoring.last_run import LastRun
+from secor.verify.archive.report import Report
+from secor.verify.backfill import Summary, summary_of
 
 LINES = 20
 """Output partitions and findings printed; --json has all."""

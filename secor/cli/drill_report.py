@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from secor.config.restore import RestoreConfig
     from secor.config.stores import Store
     from secor.restore.recovery import KindState
-    from secor.restore.verify import PartitionResult
+    from secor.verify.restore import PartitionResult
     from secor.wiring.recover import Recovery
     from secor.wiring.restore import Job
 

@@ -29,7 +29,7 @@ from secor.core.text import how_many, iso_time
 
 if TYPE_CHECKING:
     from secor.restore.recovery import KindState
-    from secor.restore.verify import PartitionResult
+    from secor.verify.restore import PartitionResult
     from secor.wiring.recover import Recovery
 
 VERSION = 1

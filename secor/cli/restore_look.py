@@ -15,7 +15,7 @@ from secor.cli.restore_options import as_json, configuration, load_job, progress
 from secor.core.text import how_many
 
 if TYPE_CHECKING:
-    from secor.restore.verify import PartitionResult
+    from secor.verify.restore import PartitionResult
     from secor.wiring.restore import Job
     from secor.wiring.restore_status import JobStatus
 

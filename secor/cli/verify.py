@@ -14,10 +14,6 @@ from typing import Any
 
 import click
 
-from secor.archive.verify.log_port import Log
-from secor.archive.verify.parsed_objects import Parsing
-from secor.archive.verify.report import PartitionReport, Report
-from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.cli.open_archive import (
     archive_of,
     archived_topics,
@@ -36,7 +32,10 @@ from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, LedgerCorrupt
 from secor.core.model import TopicPartition
-from secor.core.ports import OffsetLedger
+from secor.core.ports import Log, OffsetLedger
+from secor.verify.archive.parsed_objects import Parsing
+from secor.verify.archive.report import PartitionReport, Report
+from secor.verify.archive.verifier import Verifier, verify_archive_only
 from secor.wiring.archives import secret_of
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.tables.catalog import Table
-from secor.tables.verify.engine_filters import MOST, FilterCheck, TableReader
-from secor.tables.verify.verification import COLUMNS
+from secor.verify.engine_filters import MOST, FilterCheck, TableReader
+from secor.verify.tables import COLUMNS
 
 if TYPE_CHECKING:
     from secor.wiring.table_group import TableGroup

@@ -18,17 +18,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secor import __version__
-from secor.archive.evidence.collecting import Progress, Read, partition_record
+from secor.archive.evidence.digests import Progress
 from secor.archive.evidence.record import Evidence, Making, PartitionRecord, tree_of_partitions
 from secor.archive.evidence.signature import read_private_key, signature_path
 from secor.archive.objects import Archive
-from secor.archive.verify.report import PartitionReport, Report
 from secor.config.model import Config
 from secor.config.show import settings
 from secor.config.stores import Store
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
 from secor.core.text import how_many, iso_time, mask_urls
+from secor.verify.archive.report import PartitionReport, Report
+from secor.verify.evidence import Read, partition_record
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

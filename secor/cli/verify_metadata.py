@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from secor.core.errors import ConfigurationError, CorruptFile
 from secor.core.text import how_many
 from secor.tables.catalog import Table
-from secor.tables.verify.verification import REPAIR, ComparedFile, WrongMetadata
+from secor.verify.tables import REPAIR, ComparedFile, WrongMetadata
 
 if TYPE_CHECKING:
     from secor.wiring.table_group import TableGroup

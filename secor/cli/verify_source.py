@@ -26,16 +26,16 @@ from secor.core.text import how_many
 from secor.tables.catalog import Table
 from secor.tables.commit.group_record import GroupRecord
 from secor.tables.rows.row_changes import DELETE, DELETED, UPSERT, ChangeSettings
-from secor.tables.verify.engine_filters import TableReader
-from secor.tables.verify.source_comparison import (
+from secor.verify.engine_filters import TableReader
+from secor.verify.source.comparison import (
     Columns,
     Key,
     LogTail,
     compare_with_source,
     pair_columns,
 )
-from secor.tables.verify.source_report import SourceComparison
-from secor.tables.verify.source_values import SourceName
+from secor.verify.source.report import SourceComparison
+from secor.verify.source.values import SourceName
 
 if TYPE_CHECKING:
     from secor.wiring.table_changes import DatabaseTable

@@ -10,11 +10,10 @@ import pyarrow as pa
 
 from secor.cli.table_spark import log_of, start_table_spark
 from secor.config.model import Config
-from secor.core.model import OffsetRange, TopicPartition
+from secor.core.model import OffsetRange, Offsets, TopicPartition
 from secor.tables.catalog import Table
 from secor.tables.commit.group_record import GroupRecord
 from secor.tables.commit.table_state import TableState
-from secor.tables.verify.verification import Offsets
 
 if TYPE_CHECKING:
     from secor.adapters.kafka import KafkaReader

@@ -17,7 +17,7 @@ from secor.cli.verify_by import check_filters, origins, reading_by
 from secor.cli.verify_metadata import ComparedMetadata, compare_metadata
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, CorruptFile, TableStopped
-from secor.core.model import TopicPartition
+from secor.core.model import Offsets, TopicPartition
 from secor.core.text import how_many, withheld_text
 from secor.tables.catalog import Table
 from secor.tables.commit.group_record import GroupRecord
@@ -28,11 +28,10 @@ from secor.tables.commit.table_state import TableState
 from secor.tables.overview import has_files
 from secor.tables.rows.table_rows import missing_origin, without_origin
 from secor.tables.staging.staged_manifests import Staged
-from secor.tables.verify.engine_filters import FilterCheck, TableReader
-from secor.tables.verify.verification import (
+from secor.verify.engine_filters import FilterCheck, TableReader
+from secor.verify.tables import (
     COLUMNS,
     NothingCompared,
-    Offsets,
     RoutedMessages,
     TableFinding,
     beyond,

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 HEADERS_TYPE = pa.list_(
@@ -30,6 +32,9 @@ SCHEMA = pa.schema(
 gives nulls there.
 """
 
+
+Offsets = npt.NDArray[np.int64]
+"""Offsets of one topic partition."""
 
 DATA = "data"
 QUARANTINE = "quarantine"

@@ -114,6 +114,16 @@ class MessageSource(Protocol):
         """Leave the group and end the threads."""
 
 
+class Log(Protocol):
+    """The topics as they are in Kafka, read without a group.  All raise ``Unavailable``."""
+
+    def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
+        """Give the committed messages of ``[start, end)``; the last chunk reaches ``end``."""
+
+    def log_range(self, topic_partition: TopicPartition) -> LogRange:
+        """Return the first offset and the last stable offset."""
+
+
 # -------------------------------------------------------------------- ledger
 
 

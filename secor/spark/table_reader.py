@@ -10,7 +10,7 @@ import pyarrow as pa
 from secor.spark.failures import failing_as
 from secor.spark.last_changes import quoted
 from secor.tables.catalog import Snapshot, Table
-from secor.tables.verify.engine_filters import (
+from secor.verify.engine_filters import (
     RowFilter,
     comparable_columns,
     extremes_sql,

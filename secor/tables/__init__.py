@@ -24,8 +24,8 @@ Failures: ``TableStopped`` stops one table until a person has looked (``settle``
 replay); ``TableUnusable`` stops the topic partitions with messages for it; other tables go on.
 
 Rooms, each imports those above it: ``rows`` (messages to rows), ``staging`` (files and
-manifests), ``commit`` (files into tables), ``repair`` (what a person settles); ``verify`` is for
-all of them.  Here, at the door: the port ``catalog``, the ``cycle``, its ``coordinator``.
+manifests), ``commit`` (files into tables), ``repair`` (what a person settles).  Here, at the
+door: the port ``catalog``, the ``cycle``, its ``coordinator``.
 
 Read ``cycle``, ``coordinator``.
 """

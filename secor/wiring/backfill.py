@@ -17,7 +17,6 @@ from secor.archive.backfill.existing_objects import present_keys
 from secor.archive.backfill.model import BackfillPlan, PlanHead, PlannedBatch, Receipt
 from secor.archive.backfill.publishing import BackfillPublisher
 from secor.archive.backfill.running import BackfillJob, run_batch
-from secor.archive.backfill.verifying import BatchVerification, verify_batch
 from secor.archive.kept_schemas import KeptSchema
 from secor.archive.objects import Archive
 from secor.batch.workspace import Workspace
@@ -25,6 +24,7 @@ from secor.config.model import Config
 from secor.core.clock import SystemClock
 from secor.core.errors import OutcomeUnknown, Unavailable
 from secor.core.retry import retry
+from secor.verify.backfill import BatchVerification, verify_batch
 from secor.wiring.archives import archive_of, erasures_of
 from secor.wiring.clients import open_store
 from secor.wiring.plans import plan_for

@@ -14,7 +14,7 @@ from secor.core.model import TopicPartition
 from secor.restore.model import Piece, Silence, SourcePartition
 from secor.restore.pairs import first_offsets
 from secor.restore.routing import Routing
-from secor.restore.verify import (
+from secor.verify.restore import (
     PartitionResult,
     TargetDifference,
     actual_records,

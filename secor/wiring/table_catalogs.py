@@ -16,7 +16,7 @@ from secor.wiring.table_storage import store_of_tables
 if TYPE_CHECKING:
     from secor.adapters.iceberg.commits import IcebergCatalog
     from secor.adapters.iceberg.library import IcebergLibrary
-    from secor.tables.verify.engine_filters import TableReader
+    from secor.verify.engine_filters import TableReader
 
 
 def open_tables(config: Config) -> tuple[IcebergCatalog, IcebergLibrary]:

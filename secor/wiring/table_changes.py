@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from secor.config.model import Config
-from secor.core.model import OffsetRange, TopicPartition
+from secor.core.model import OffsetRange, Offsets, TopicPartition
 from secor.tables.catalog import Table
 from secor.tables.rows.routing import Route
 from secor.tables.rows.staged_rows import staged_schema
@@ -21,8 +21,7 @@ from secor.tables.staging.changes_of_table import (
     PositionedChanges,
     version_to_compare,
 )
-from secor.tables.verify.source_values import SourceName
-from secor.tables.verify.verification import Offsets
+from secor.verify.source.values import SourceName
 from secor.wiring.clients import open_reader
 from secor.wiring.parsers import key_reader, pipeline_for
 from secor.wiring.tables import null_keeping_names, routes_of, row_settings

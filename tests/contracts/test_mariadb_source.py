@@ -11,13 +11,13 @@ import pytest
 
 from secor.adapters.mariadb import open_mariadb
 from secor.core.errors import AccessDenied, ConfigurationError, Unavailable
-from secor.tables.verify.source_comparison import Columns, compare_with_source, pair_columns
-from secor.tables.verify.source_report import SourceComparison
-from secor.tables.verify.source_values import SourceName
+from secor.verify.source.comparison import Columns, compare_with_source, pair_columns
+from secor.verify.source.report import SourceComparison
+from secor.verify.source.values import SourceName
 from tests.conformance.databases import MariaDb
 from tests.conformance.servers import PASSWORD
 from tests.fakes.clock import FakeClock
-from tests.unit.tables.test_source_comparison import tail
+from tests.unit.verify.test_source_comparison import tail
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

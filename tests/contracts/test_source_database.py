@@ -21,14 +21,14 @@ from secor.core.errors import AccessDenied, ConfigurationError, Unavailable
 from secor.sandbox.catalogs import USER, PostgreSqlServer
 from secor.sandbox.state import free_port
 from secor.tables.catalog import NewTable
-from secor.tables.verify.source_comparison import (
+from secor.verify.source.comparison import (
     Columns,
     LogTail,
     compare_with_source,
     pair_columns,
 )
-from secor.tables.verify.source_report import SourceComparison
-from secor.tables.verify.source_values import SourceName
+from secor.verify.source.report import SourceComparison
+from secor.verify.source.values import SourceName
 from tests.fakes.clock import FakeClock
 from tests.unit.tables.worker_world import WorkerWorld
 

@@ -11,8 +11,8 @@ from secor.adapters.s3 import S3Store
 from secor.archive.backfill.existing_objects import present_keys
 from secor.archive.backfill.publishing import BackfillPublisher
 from secor.archive.backfill.running import run_batch
-from secor.archive.backfill.verifying import summary_of, verify_batch
 from secor.sandbox import Sandbox
+from secor.verify.backfill import summary_of, verify_batch
 from tests.unit.archive.backfill_world import World, sealed_batches
 
 BELOW = "backfill-test/"

@@ -10,7 +10,7 @@ import pytest
 from secor.core.errors import Unavailable
 from secor.core.model import TopicPartition
 from secor.restore.offsets import OffsetTable, rows_of
-from secor.restore.verify import compare_as_sets
+from secor.verify.restore import compare_as_sets
 from tests.simulation.restore_world import (
     MESSAGES,
     OFFSETS,

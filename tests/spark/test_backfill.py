@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 
 from secor.adapters.local import DirectoryStore
 from secor.archive.backfill.model import PlannedBatch, encode, read_plan
-from secor.archive.backfill.verifying import summary_of
 from secor.cli.backfill import command
 from secor.core.errors import ConfigurationError, CorruptFile, Unavailable
 from secor.spark import backfill, read_archive
+from secor.verify.backfill import summary_of
 from secor.wiring.backfill import ExecutorSettings, check, stage
 from tests.unit.archive.backfill_world import TOPIC, World, sealed_batches
 

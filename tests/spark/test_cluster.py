@@ -16,10 +16,10 @@ import pytest
 from secor.adapters.local import DirectoryStore
 from secor.archive.backfill.model import PlannedBatch, encode
 from secor.archive.backfill.paths import BackfillPaths
-from secor.archive.backfill.verifying import summary_of, verify_batch
 from secor.core.model import OffsetRange
 from secor.formats import make_format
 from secor.sandbox.spark import quiet_java_options
+from secor.verify.backfill import summary_of, verify_batch
 from tests.fakes.archive import Shelf, messages
 from tests.spark.cluster import Cluster, Submitted, cluster_in, descendants, kill, wait_for
 from tests.spark.gate import AT, Gate

@@ -22,7 +22,7 @@ from secor.tables.catalog import NewTable
 from secor.tables.commit.commit_result import Result
 from secor.tables.maintenance import STEPS, Maintenance
 from secor.tables.spark_catalog import spark_catalog
-from secor.tables.verify.verification import COLUMNS
+from secor.verify.tables import COLUMNS
 from tests.unit.adapters.test_iceberg_catalog import EVERY_TYPE
 from tests.unit.tables.committing_world import EVENTS, CommittingWorld
 from tests.unit.tables.test_worker import EVERYTHING

@@ -14,7 +14,7 @@ from secor.adapters.iceberg.commits import IcebergCatalog
 from secor.spark.table_reader import SparkTables, read_head
 from secor.tables.catalog import Table
 from secor.tables.spark_catalog import spark_catalog
-from secor.tables.verify.engine_filters import AT_LEAST, EQUAL
+from secor.verify.engine_filters import AT_LEAST, EQUAL
 from tests.found_rows import TRANSFORMS, VALUES, EdgeTable, edge_table, not_read
 from tests.unit.adapters.iceberg_tables import sqlite_catalog
 

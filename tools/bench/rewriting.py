@@ -26,7 +26,6 @@ from secor.archive.objects import Archive
 from secor.archive.rewrite.carrying_out import Rewriter
 from secor.archive.rewrite.erasing import Eraser
 from secor.archive.rewrite.planning import RewriteLimits, plan_of
-from secor.archive.verify.verifier import verify_archive_only
 from secor.batch.local_file import LocalFile
 from secor.batch.workspace import Workspace
 from secor.core.model import SCHEMA, Entry, OffsetRange, TopicPartition
@@ -34,6 +33,7 @@ from secor.core.naming import ObjectName
 from secor.core.object_info import ObjectInfo
 from secor.formats import make_format
 from secor.formats.sequencefile import SequenceFileFormat
+from secor.verify.archive.verifier import verify_archive_only
 from tools.bench.fill import BATCH_MESSAGES, FIRST_TIMESTAMP, values
 
 TOPIC, PREFIX = "bench", "backup"

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from secor import __version__
-from secor.archive.evidence.collecting import WORKERS, Digest, digests_of, object_record
+from secor.archive.evidence.digests import WORKERS, Digest, digests_of, object_record
 from secor.archive.evidence.record import ObjectRecord, tree_of_objects
 from secor.core.errors import CorruptFile, NotFound
 from secor.core.naming import rewrites_root

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from secor.archive.beginning import Beginnings, read_beginnings
 from secor.archive.evidence.chain import Chain, read_chain
-from secor.archive.evidence.collecting import Digest, Progress, digests_of
+from secor.archive.evidence.digests import Digest, Progress, digests_of
 from secor.archive.evidence.record import Evidence, ObjectRecord, PartitionRecord
 from secor.core.errors import CorruptFile, NotFound
 from secor.core.model import StoredObject, TopicPartition

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from secor.archive.finalize.periods import Periods
-from secor.archive.verify.log_port import Log
 from secor.consume.positioning import check
 from secor.core.errors import RestartPartition, StopPartition
 from secor.core.model import QUARANTINE, Chunk, LogRange, TopicPartition
-from secor.core.ports import MessageParser, OffsetLedger
+from secor.core.ports import Log, MessageParser, OffsetLedger
 
 UP_TO_DATE = "is up to date"
 

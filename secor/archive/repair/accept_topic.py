@@ -7,10 +7,9 @@ from functools import partial
 
 from secor.archive.objects import Archive
 from secor.archive.repair.move_offset import Move, entry_or_none
-from secor.archive.verify.log_port import Log
 from secor.core.errors import ConfigurationError
 from secor.core.model import Entry, LogRange, TopicPartition
-from secor.core.ports import OffsetLedger
+from secor.core.ports import Log, OffsetLedger
 
 
 def plan_acceptance(

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from secor.archive.objects import Archive
 from secor.archive.repair.move_offset import LEASE_TIMEOUT, entry_or_none
 from secor.archive.repair.stored_ranges import StoredRange, batches_of, extents_of
-from secor.archive.verify.log_port import Log
 from secor.core.errors import ConfigurationError, Refused, TopicRecreated
 from secor.core.model import Entry, Intent, LogRange, OffsetRange, TopicPartition
 from secor.core.naming import further_roots
-from secor.core.ports import OffsetLedger
+from secor.core.ports import Log, OffsetLedger
 from secor.core.text import how_many
 
 

@@ -28,7 +28,7 @@ from secor.archive.erasures import (
     read_erasures,
 )
 from secor.archive.evidence.chain import COMPACT, ERASE, Rewriting, link_key, put_link
-from secor.archive.evidence.collecting import Digest, digest_of_bytes
+from secor.archive.evidence.digests import Digest, digest_of_bytes
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead, visible
 from secor.archive.rewrite.planning import (
     FailedRange,

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from secor.core.model import Part
+from secor.core.model import Offsets, Part
 from secor.parsing.placement import Work
 from secor.tables.rows.routing import Route, route_rows
-from secor.tables.verify.verification import Offsets
 
 
 class RoutedOffsets:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from secor.core.model import QUARANTINE, Chunk, Part
+from secor.core.model import QUARANTINE, Chunk, Offsets, Part
 from secor.core.ports import MessageParser
 from secor.parsing.decoders.keys import KeyReader
 from secor.parsing.fields import field_at, texts
@@ -24,7 +24,6 @@ from secor.tables.staging.distribution import finish
 from secor.tables.staging.fitted_changes import TableWork, fit_changes
 from secor.tables.staging.manifest import Statistics
 from secor.tables.staging.table_version import RowSettings, TableVersion, open_version
-from secor.tables.verify.verification import Offsets
 
 UNFIT = 2
 """Beside ``UPSERT`` and ``DELETE``: a message whose change is unknown."""

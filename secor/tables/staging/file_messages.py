@@ -17,7 +17,7 @@ from secor.batch.plan import Plans, TopicPlan
 from secor.batch.sealed import BatchFile
 from secor.batch.workspace import Workspace
 from secor.core.errors import ConfigurationError, NotFound
-from secor.core.model import QUARANTINE, Chunk, LogRange, TopicPartition, next_offset
+from secor.core.model import QUARANTINE, Chunk, LogRange, Offsets, TopicPartition, next_offset
 from secor.core.naming import ObjectName
 from secor.core.object_info import ObjectInfo
 from secor.core.ports import ObjectStore
@@ -26,7 +26,6 @@ from secor.parsing.parts import quarantine_part
 from secor.tables.staging.distribution import partition_of, stream_of_table
 from secor.tables.staging.manifest import DataFile, Manifest, TableFiles
 from secor.tables.staging.staged_manifests import Staged
-from secor.tables.verify.verification import Offsets
 
 
 class MessageLog(Protocol):

@@ -13,7 +13,7 @@ from pyiceberg.transforms import IdentityTransform
 from secor.adapters.duckdb_tables import duckdb_tables
 from secor.adapters.iceberg.commits import IcebergCatalog
 from secor.tables.catalog import Outcome
-from secor.tables.verify.engine_filters import FilterCheck
+from secor.verify.engine_filters import FilterCheck
 from tests.found_rows import TABLE, edge_table
 from tests.unit.adapters.iceberg_tables import sqlite_catalog
 from tests.unit.adapters.positional_deletes import delete_rows

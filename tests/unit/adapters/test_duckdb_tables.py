@@ -16,7 +16,7 @@ from secor.adapters.iceberg.commits import IcebergCatalog
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.tables.catalog import MAIN, Table, TableCommit
 from secor.tables.staging.manifest import TableFiles
-from secor.tables.verify.engine_filters import FilterCheck
+from secor.verify.engine_filters import FilterCheck
 from tests.found_rows import TABLE, edge_table
 from tests.unit.adapters.iceberg_tables import EVENTS, make_table, sqlite_catalog, stage
 

@@ -11,13 +11,13 @@ import pytest
 from secor.archive.applied_erasures import AppliedErasures
 from secor.archive.erasures import ErasedLog, Secret, agree, erasure_of, read_erasures
 from secor.archive.objects import Archive
-from secor.archive.verify.report import PartitionReport
-from secor.archive.verify.verifier import Verifier
 from secor.config.load import validate
 from secor.core.errors import ConfigurationError
 from secor.core.model import Chunk, Entry, LogRange, OffsetRange
 from secor.formats import make_format
 from secor.parsing.offset_layout import OffsetBuckets
+from secor.verify.archive.report import PartitionReport
+from secor.verify.archive.verifier import Verifier
 from secor.wiring.plans import growing_plans
 from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger, Shelf
 from tests.fakes.observer import SilentObserver

@@ -16,7 +16,7 @@ from secor.archive.backfill.existing_objects import present_keys
 from secor.archive.backfill.model import BackfillPlan
 from secor.archive.backfill.publishing import BackfillPublisher
 from secor.archive.backfill.running import run_batch
-from secor.archive.backfill.verifying import summary_of, verify_batch
+from secor.verify.backfill import summary_of, verify_batch
 from secor.wiring.archives import archive_of
 from tests.fakes.store import FakeStore
 from tests.unit.archive.backfill_world import (

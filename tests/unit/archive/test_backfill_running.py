@@ -13,13 +13,13 @@ import pytest
 
 from secor.archive.backfill.model import PlannedBatch, decode_plan, encode
 from secor.archive.backfill.running import run_batch
-from secor.archive.backfill.verifying import summary_of, verify_batch
 from secor.archive.erasures import ErasedLog, Erasures, Secret, erasure_of
 from secor.archive.kept_schemas import KeptSchema, KeptSchemas
 from secor.batch import archived_batch
 from secor.core.errors import ConfigurationError, CorruptFile, ObjectConflict, TooManyBad
 from secor.formats import make_format
 from secor.parsing.parts import release_part
+from secor.verify.backfill import summary_of, verify_batch
 from tests.fakes.failing_format import FailingFormat, refuse
 from tests.fakes.store import FakeStore
 from tests.unit.archive.backfill_world import World, sealed_batches

@@ -26,14 +26,14 @@ from secor.archive.rewrite.carrying_out import Rewriter
 from secor.archive.rewrite.erasing import Eraser, Searched
 from secor.archive.rewrite.field_search import FieldSearch
 from secor.archive.rewrite.planning import RewriteLimits, RewriteResult, plan_of
-from secor.archive.verify.report import FindingKind, PartitionReport
-from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.batch.workspace import Workspace
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.model import SCHEMA, Entry, LogRange, OffsetRange
 from secor.core.ports import LogFormat
 from secor.formats import make_format
 from secor.parsing.decoders import make_decoder
+from secor.verify.archive.report import FindingKind, PartitionReport
+from secor.verify.archive.verifier import Verifier, verify_archive_only
 from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger
 from tests.fakes.store import FakeStore, nothing
 from tests.unit.archive.test_rewrite import keys, put, read_messages, read_parquet

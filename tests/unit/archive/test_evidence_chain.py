@@ -11,17 +11,17 @@ import pytest
 from secor.archive.erasures import Secret
 from secor.archive.evidence.chain import DIRECTORY, read_chain
 from secor.archive.evidence.checking import Change, Check, CheckJournal, ObjectChange
-from secor.archive.evidence.collecting import partition_record
 from secor.archive.evidence.record import Evidence, Making, tree_hash, tree_of_partitions
 from secor.archive.objects import Archive, ArchivedObject
 from secor.archive.rewrite.carrying_out import Rewriter
 from secor.archive.rewrite.erasing import Eraser
 from secor.archive.rewrite.planning import Plan, RewriteLimits, plan_of
-from secor.archive.verify.verifier import verify_archive_only
 from secor.batch.workspace import Workspace
 from secor.core.errors import CorruptFile, Unavailable
 from secor.core.model import Entry, OffsetRange
 from secor.formats import make_format
+from secor.verify.archive.verifier import verify_archive_only
+from secor.verify.evidence import partition_record
 from tests.fakes.archive import CLICKS, OperatorLedger, Shelf, messages
 
 TOPIC, PREFIX = "clicks", "backup"

@@ -12,7 +12,6 @@ from secor.archive.beginning import Beginning, Beginnings, read_beginnings
 from secor.archive.expire import Expiry, choose_by_age, choose_by_size, note_removed
 from secor.archive.objects import Archive
 from secor.archive.repair.stored_ranges import extents_of
-from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.core.model import Entry, OffsetRange, TopicPartition
 from secor.core.naming import ObjectName, parse_key
 from secor.core.object_info import ObjectInfo
@@ -23,6 +22,7 @@ from secor.restore.sources.archive import ArchiveSource
 from secor.restore.sources.coverage import since
 from secor.spark.options import Selection
 from secor.spark.planning import listed
+from secor.verify.archive.verifier import Verifier, verify_archive_only
 from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger, messages
 from tests.fakes.store import FakeStore
 

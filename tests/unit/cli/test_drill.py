@@ -12,8 +12,8 @@ from secor.config.stores import Store
 from secor.core.clock import SystemClock
 from secor.core.model import TopicPartition
 from secor.restore.recovery import KindState
-from secor.restore.verify import PartitionResult, TargetDifference
 from secor.service.monitoring.last_run import LastRun
+from secor.verify.restore import PartitionResult, TargetDifference
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -419,7 +419,7 @@ def test_verify_shows_a_watching_person_total_rate_and_time_left(
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setattr("secor.archive.verify.verifier.LOOKED", 1)
+    monkeypatch.setattr("secor.verify.archive.verifier.LOOKED", 1)
     world.ledger.corrupt = {OTHER}
     assert verify.command.main([str(world.config)], standalone_mode=False) == 5
     assert "looking at clicks: 2 objects" in screen.getvalue()

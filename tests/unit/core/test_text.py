@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 from kafka import errors as kafka_errors
 
-from secor.archive.verify.report import PartitionReport, Report
 from secor.core.model import TopicPartition
 from secor.core.text import (
     MASK,
@@ -14,6 +13,7 @@ from secor.core.text import (
     mask_command,
     mask_urls,
 )
+from secor.verify.archive.report import PartitionReport, Report
 
 
 @pytest.mark.parametrize(

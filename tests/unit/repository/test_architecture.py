@@ -22,22 +22,23 @@ ROOMS: dict[str, set[str]] = {
     "commit": {"core", "batch"},
     "consume": {"core", "batch", "commit"},
     "service": {"core", "consume", "tables", "restore"},
-    "adapters": {"core", "wire", "tables"},
+    "adapters": {"core", "wire", "tables", "verify"},
     "archive": {"core", "schema", "formats", "parsing", "batch", "consume"},
     "config": {"core", "parsing", "archive"},
     "plugins": {"core", "parsing"},
     "tables": {"core", "arrow", "schema", "formats", "parsing", "batch", "archive"},
     "restore": {"core", "wire", "archive"},
+    "verify": {"core", "arrow", "formats", "parsing", "batch", "archive", "tables", "restore"},
     "java": {"core"},
-    "spark": {"core", "arrow", "formats", "archive", "adapters", "tables", "java"},
+    "spark": {"core", "arrow", "formats", "archive", "adapters", "tables", "verify", "java"},
     "sandbox": {"core", "java"},
     "wiring": {
         *("core", "formats", "parsing", "batch", "commit", "consume", "service", "adapters"),
-        *("archive", "config", "tables", "restore", "wire", "arrow", "schema"),
+        *("archive", "config", "tables", "restore", "verify", "wire", "arrow", "schema"),
     },
     "cli": {
         *("core", "formats", "parsing", "batch", "service", "adapters", "archive", "config"),
-        *("java", "spark", "sandbox", "tables", "wiring", "restore", "wire", "schema"),
+        *("java", "spark", "sandbox", "tables", "wiring", "restore", "verify", "wire", "schema"),
     },
     "__main__": {"cli"},
 }
@@ -90,20 +91,13 @@ WITHIN: dict[str, set[str]] = {
     "secor.archive.kept_schemas": set(),
     "secor.archive.derived_objects": set(),
     "secor.archive.quarantine": {"secor.archive.objects", "secor.archive.derived_objects"},
-    "secor.archive.verify": {
-        *("secor.archive.objects", "secor.archive.quarantine", "secor.archive.beginning"),
-        "secor.archive.erasures",
-    },
-    "secor.archive.evidence": {
-        *("secor.archive.objects", "secor.archive.verify", "secor.archive.beginning"),
-    },
-    "secor.archive.finalize": {"secor.archive.verify"},
+    "secor.archive.evidence": {"secor.archive.beginning"},
+    "secor.archive.finalize": set(),
     "secor.archive.backfill": {
-        *("secor.archive.objects", "secor.archive.derived_objects", "secor.archive.verify"),
-        "secor.archive.erasures",
+        *("secor.archive.objects", "secor.archive.derived_objects", "secor.archive.erasures"),
     },
     "secor.archive.repair": {
-        *("secor.archive.objects", "secor.archive.quarantine", "secor.archive.verify"),
+        *("secor.archive.objects", "secor.archive.quarantine"),
     },
 }
 """What some parts of a room may import of the same room; those not listed may import all of it."""
@@ -115,7 +109,7 @@ def room_of(module: str) -> str:
 
 
 def part_of(module: str) -> str:
-    """``secor.archive.verify.report`` is of the part ``secor.archive.verify``."""
+    """``secor.verify.archive.report`` is of the part ``secor.verify.archive``."""
     return ".".join(module.split(".")[:3])
 
 

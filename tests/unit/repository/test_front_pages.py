@@ -14,7 +14,7 @@ from tools.figures import PACKAGE, QUESTION_WORDS
 ROOT = Path(__file__).parents[3]
 PAGES = (
     *("archive", "batch", "commit", "consume", "core", "formats.typed"),
-    *("parsing", "restore", "service", "tables"),
+    *("parsing", "restore", "service", "tables", "verify"),
 )
 
 

@@ -49,8 +49,8 @@ from secor.restore.schedule import (
     after,
 )
 from secor.restore.task import Turn
-from secor.restore.verify import compare_as_sets, compare_in_order
 from secor.restore.writer.model import BatchPlacement
+from secor.verify.restore import compare_as_sets, compare_in_order
 from tests.fakes.archive import messages
 from tests.fakes.clock import FakeClock
 

@@ -25,7 +25,7 @@ from secor.tables.repair.set_aside import FileDecisions, SetAside, SetAsideResul
 from secor.tables.repair.settle import StateAcceptance
 from secor.tables.staging.file_messages import FileMessages
 from secor.tables.staging.manifest import Manifest
-from secor.tables.verify.verification import RoutedMessages, compare
+from secor.verify.tables import RoutedMessages, compare
 from tests.fakes.archive import OperatorLedger
 from tests.unit.tables.committing_world import EVENTS, FLIGHTS, CommittingWorld
 from tests.unit.tables.worker_world import WorkerWorld, chunk_of

@@ -15,7 +15,7 @@ import pytest
 
 from secor.adapters.duckdb_tables import DuckDBTables, duckdb_tables
 from secor.adapters.iceberg.commits import IcebergCatalog
-from secor.tables.verify.engine_filters import BELOW, EQUAL
+from secor.verify.engine_filters import BELOW, EQUAL
 from tests.found_rows import (
     TRANSFORMS,
     VALUES,

@@ -10,8 +10,8 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from secor.tables.verify.source_texts import parse_or_text
-from secor.tables.verify.source_values import SourceColumn, compared_column
+from secor.verify.source.texts import parse_or_text
+from secor.verify.source.values import SourceColumn, compared_column
 
 MOMENT = datetime(2024, 7, 1, 10, 0, 0, 5, tzinfo=UTC)
 MICROS = 2_629_800_000_000

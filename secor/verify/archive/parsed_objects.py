@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.verify.compare import offsets_of
-from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.core.errors import CorruptFile
 from secor.core.model import Chunk, OffsetRange, TopicPartition, next_offset
 from secor.core.ports import MessageParser
 from secor.core.text import how_many
 from secor.formats.text import TextFormat
+from secor.verify.archive.compare import offsets_of
+from secor.verify.archive.report import FindingKind, PartitionReport
 
 LOSSLESS = ".seq"
 """Of the formats of a partition group, the one that stores messages as they came."""

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from secor.core.errors import ConfigurationError
-from secor.tables.verify.source_comparison import LogTail, compare_with_source, pair_columns
-from secor.tables.verify.source_report import SourceComparison, lsn_text
-from secor.tables.verify.source_values import SourceColumn
+from secor.verify.source.comparison import LogTail, compare_with_source, pair_columns
+from secor.verify.source.report import SourceComparison, lsn_text
+from secor.verify.source.values import SourceColumn
 from tests.fakes.clock import FakeClock
 
 SOURCES = [SourceColumn("id", "int4", "integer"), SourceColumn("note", "text", "text")]

@@ -12,20 +12,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 from crc32c import crc32c
 
 from secor.archive.backfill.model import NewFile, OldObject, PlannedBatch, Receipt
 from secor.archive.backfill.running import BackfillJob, chunks, parsed, receipt_of
-from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.batch.archived_batch import QuarantiningParser
 from secor.batch.unwritable import UNWRITABLE
 from secor.core.errors import CorruptFile, NotFound
-from secor.core.model import QUARANTINE, next_offset
+from secor.core.model import QUARANTINE, Offsets, next_offset
 from secor.core.ports import LogFormat
 from secor.parsing.parts import quarantine_part
+from secor.verify.archive.report import FindingKind, PartitionReport
 
-Offsets = npt.NDArray[np.int64]
 IN_QUARANTINE = "_quarantine"
 """How the summary calls the output partition of what is in quarantine."""
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.verify.object_sources import ObjectMerge, ObjectSource
-from secor.archive.verify.parsed_objects import Parsing, Recorded, Recordings
-from secor.archive.verify.report import FindingKind, PartitionReport
-from secor.archive.verify.text_objects import Place, Reach, places, written_as
 from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, next_offset
 from secor.formats.text import TextFormat
+from secor.verify.archive.object_sources import ObjectMerge, ObjectSource
+from secor.verify.archive.parsed_objects import Parsing, Recorded, Recordings
+from secor.verify.archive.report import FindingKind, PartitionReport
+from secor.verify.archive.text_objects import Place, Reach, places, written_as
 
 OURS_ALONE = frozenset(
     {".seq", ".txt", ".txt.gz", ".txt.zst", ".json", ".json.gz", ".json.zst", ".avro"}

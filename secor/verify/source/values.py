@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.arrow.nested_arrays import is_list
-from secor.tables.verify.source_texts import (
+from secor.verify.source.texts import (
     array_parser,
     date_text,
     interval_micros,

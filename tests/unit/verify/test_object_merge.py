@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from secor.archive.verify.object_sources import BUFFERED_TOGETHER, ObjectMerge, ObjectSource
+from secor.verify.archive.object_sources import BUFFERED_TOGETHER, ObjectMerge, ObjectSource
 
 BATCH, BATCHES, OBJECTS = 10, 5, 60
 

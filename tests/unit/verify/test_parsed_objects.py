@@ -12,12 +12,12 @@ from crc32c import crc32c
 from secor.archive.kept_schemas import KeptSchema
 from secor.archive.quarantine.listing import marker_key, quarantined
 from secor.archive.repair.stored_ranges import with_extents
-from secor.archive.verify.parsed_objects import Parsing
-from secor.archive.verify.report import EXIT_DIFFERENCES, FindingKind, PartitionReport, Report
-from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.batch.plan import TopicPlan
 from secor.core.naming import ConnectName
 from secor.formats.typed.parquet import TypedParquetFormat
+from secor.verify.archive.parsed_objects import Parsing
+from secor.verify.archive.report import EXIT_DIFFERENCES, FindingKind, PartitionReport, Report
+from secor.verify.archive.verifier import Verifier, verify_archive_only
 from secor.wiring.archives import archive_of, earlier_routes
 from secor.wiring.plans import plan_for
 from tests.fakes.archive import MemoryLog, messages

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.verify.compare import ObjectRecords, offsets_of
-from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.core.errors import CorruptFile
 from secor.core.model import next_offset
 from secor.parsing.parts import release_part
+from secor.verify.archive.compare import ObjectRecords, offsets_of
+from secor.verify.archive.report import FindingKind, PartitionReport
 
 LAST_OFFSET = (1 << 63) - 1
 """Of any log; a window that ends there takes all."""

@@ -9,9 +9,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from secor.archive.verify.inventory import Inventory
 from secor.core.model import TopicPartition, next_offset
 from secor.core.text import how_many, withheld_text
+from secor.verify.archive.inventory import Inventory
 
 EXIT_DIFFERENCES = 5
 """Exit code of a verification that found something."""

@@ -9,16 +9,15 @@ from secor.archive.beginning import Beginnings
 from secor.archive.erasures import LogErasures, Secret, read_erasures
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead
 from secor.archive.quarantine.listing import marker_key, markers, read_marker
-from secor.archive.verify.inventory import Inventory
-from secor.archive.verify.log_port import Log
-from secor.archive.verify.offline_check import check_alone
-from secor.archive.verify.parsed_objects import Parsing
-from secor.archive.verify.partition import ComparedRange, PartitionCheck
-from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.core.errors import CorruptFile, LedgerCorrupt
 from secor.core.model import Entry, TopicPartition, next_offset
-from secor.core.ports import OffsetLedger
+from secor.core.ports import Log, OffsetLedger
 from secor.core.text import how_many
+from secor.verify.archive.inventory import Inventory
+from secor.verify.archive.offline_check import check_alone
+from secor.verify.archive.parsed_objects import Parsing
+from secor.verify.archive.partition import ComparedRange, PartitionCheck
+from secor.verify.archive.report import FindingKind, PartitionReport
 
 Progress = Callable[[TopicPartition, int], None]
 """Called with how many offsets of a topic partition were just passed."""

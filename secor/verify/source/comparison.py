@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
 from secor.core.ports import Clock
-from secor.tables.verify.source_report import Difference, SourceComparison
-from secor.tables.verify.source_texts import parse_or_text
-from secor.tables.verify.source_values import ComparedColumn, SourceColumn, Value, compared_column
+from secor.verify.source.report import Difference, SourceComparison
+from secor.verify.source.texts import parse_or_text
+from secor.verify.source.values import ComparedColumn, SourceColumn, Value, compared_column
 
 Key = tuple[Value, ...]
 BUCKET_ROWS = 50_000

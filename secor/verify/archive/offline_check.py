@@ -8,14 +8,14 @@ import numpy as np
 
 from secor.archive.erasures import NO_ERASURES, Erasures, LogErasures
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.verify.compare import combine
-from secor.archive.verify.inventory import Inventory
-from secor.archive.verify.object_sources import ObjectMerge, ObjectSource
-from secor.archive.verify.parsed_objects import Recorded, Recordings
-from secor.archive.verify.partition_sources import missing_metadata
-from secor.archive.verify.report import BACK_AGAIN, FindingKind, PartitionReport
 from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, TopicPartition, next_offset
+from secor.verify.archive.compare import combine
+from secor.verify.archive.inventory import Inventory
+from secor.verify.archive.object_sources import ObjectMerge, ObjectSource
+from secor.verify.archive.parsed_objects import Recorded, Recordings
+from secor.verify.archive.partition_sources import missing_metadata
+from secor.verify.archive.report import BACK_AGAIN, FindingKind, PartitionReport
 
 
 def check_alone(

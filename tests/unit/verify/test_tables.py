@@ -4,9 +4,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from secor.core.model import TopicPartition
-from secor.tables.verify.verification import (
-    Offsets,
+from secor.core.model import Offsets, TopicPartition
+from secor.verify.tables import (
     RoutedMessages,
     beyond,
     compare,

@@ -8,17 +8,14 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from secor.core.model import TopicPartition, next_offset
+from secor.core.model import Offsets, TopicPartition, next_offset
 from secor.core.text import how_many
 
 COLUMNS = ("_topic", "_kafka_partition", "_offset")
 """Columns that rows need to be compared one by one."""
-
-Offsets = npt.NDArray[np.int64]
 
 _NONE: Offsets = np.array([], np.int64)
 

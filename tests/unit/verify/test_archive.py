@@ -10,12 +10,12 @@ import pytest
 
 from secor.adapters.local import DirectoryStore
 from secor.archive.objects import Archive
-from secor.archive.verify.object_sources import ObjectSource
-from secor.archive.verify.report import FindingKind, PartitionReport, Report
-from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.core.model import Entry, Intent, LogRange, OffsetRange, TopicPartition
 from secor.core.ports import LogFormat
 from secor.formats import format_of_key, make_format
+from secor.verify.archive.object_sources import ObjectSource
+from secor.verify.archive.report import FindingKind, PartitionReport, Report
+from secor.verify.archive.verifier import Verifier, verify_archive_only
 from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger, Shelf, messages
 
 LOSSLESS = [

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.verify.compare import offsets_of
-from secor.archive.verify.report import FindingKind, PartitionReport
 from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, next_offset
 from secor.core.text import how_many
 from secor.formats.streams import BLOCK
 from secor.formats.text import TextFormat
+from secor.verify.archive.compare import offsets_of
+from secor.verify.archive.report import FindingKind, PartitionReport
 
 Place = tuple[OffsetRange, Sequence[ArchivedObject]]
 """Offsets, and the objects that hold their messages among them."""

@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from secor.archive.erasures import NOTHING_ERASED, LogErasures, as_tombstones
 from secor.archive.objects import Archive, ArchivedObject
-from secor.archive.verify.compare import ObjectRecords, combine, differing, offsets_of
-from secor.archive.verify.inventory import Inventory
-from secor.archive.verify.log_port import Log
-from secor.archive.verify.parsed_objects import CountedSource, Parsing, without
-from secor.archive.verify.partition_sources import PendingObjects, sources_of
-from secor.archive.verify.report import BACK_AGAIN, FindingKind, PartitionReport
-from secor.archive.verify.text_objects import SharedSource, TextSource, reach_of
 from secor.core.model import SCHEMA, Chunk, LogRange, TopicPartition, next_offset
+from secor.core.ports import Log
+from secor.verify.archive.compare import ObjectRecords, combine, differing, offsets_of
+from secor.verify.archive.inventory import Inventory
+from secor.verify.archive.parsed_objects import CountedSource, Parsing, without
+from secor.verify.archive.partition_sources import PendingObjects, sources_of
+from secor.verify.archive.report import BACK_AGAIN, FindingKind, PartitionReport
+from secor.verify.archive.text_objects import SharedSource, TextSource, reach_of
 
 Text = TextSource | SharedSource | CountedSource
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from secor.archive.evidence.collecting import partition_record
 from secor.archive.objects import Archive
-from secor.archive.verify.inventory import Cause, Inventory
-from secor.archive.verify.verifier import Verifier, verify_archive_only
 from secor.core.model import Chunk, Entry, LogRange, OffsetRange, TopicPartition
 from secor.formats import make_format
+from secor.verify.archive.inventory import Cause, Inventory
+from secor.verify.archive.verifier import Verifier, verify_archive_only
+from secor.verify.evidence import partition_record
 from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger, Shelf, messages
 
 

@@ -1,1 +1,0 @@
-"""Compares the archive with the topics, offset by offset."""

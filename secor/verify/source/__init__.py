@@ -1,0 +1,1 @@
+"""Values of tables against the database that their changes came from."""
