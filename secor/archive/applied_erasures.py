@@ -53,11 +53,14 @@ class AppliedErasures:
         self._over.set()
 
     def _read(self, root: str) -> None:
+        # One read at a time: two that end in the other order would put an older list over a newer
+        # one.
         with self._lock:
             known = self._known.get(root, NO_ERASURES)
             self._known[root] = read_erasures(self._store, root, self._secret, known).require()
 
     def _run(self) -> None:
+        # An error is logged and tried again: the lists of before stay in force meanwhile.
         while not self._over.wait(EVERY):
             for root in list(self._known):
                 try:

@@ -94,6 +94,8 @@ class Beginnings:
         """
         for archived in objects:
             from_another = archived.name.output_partition.startswith(ROUTED) and not routed
+            # A beginning is of one topic's log. Offsets that a route brought from another topic
+            # have nothing to do with it.
             if from_another or not self.is_expired(archived.name):
                 yield archived
 
@@ -146,6 +148,8 @@ class Agreement:
         for attempt in range(_TRIES):
             try:
                 put_bytes(store, f"{root}/{DIRECTORY}/{of.name}", body)
+            # Tried again at once: the record has the same content each time, and whichever attempt
+            # arrived is right.
             except OutcomeUnknown:
                 if attempt == _TRIES - 1:
                     raise

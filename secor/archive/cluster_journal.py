@@ -113,10 +113,12 @@ class ClusterJournal:
         damaged: list[str] = []
         for minute in reversed(minutes):
             entries.append(self._read(minute, parts[minute], damaged))
+            # Back to the newest full entry and no further: it names everything there was.
             if entries[-1].full and entries[-1].ends:
                 break
         lines: dict[str, bytes] = {}
         looked_at = None
+        # Read from the newest back, laid over one another from the oldest on.
         for entry in reversed(entries):
             looked_at = entry.at or looked_at
             for name, line in entry.lines.items():
@@ -220,6 +222,7 @@ class ClusterJournal:
         state = self._state(parts, minutes)
         self._known = set(self._pairs(parts))
         self._digests = {name: _digest(line) for name, line in state.lines.items()}
+        # A damaged entry leaves the state unknown: a full one repairs that, whatever was in it.
         self._needs_full = not minutes or bool(state.damaged)
         return minutes[-1] if minutes else None
 
@@ -241,6 +244,8 @@ class ClusterJournal:
         """
         parts = self._list()
         minutes = sorted(parts)
+        # The state of now hangs on the newest full entry: neither it nor what follows is ever
+        # deleted.
         while minutes and not self._is_full(minutes[-1], parts[minutes[-1]]):
             minutes.pop()
         ages = {minute: now - seconds_of(minute) for minute in minutes}
@@ -272,6 +277,8 @@ class ClusterJournal:
         return entry.full and entry.ends and not damaged
 
     def _delete(self, minute: str, parts: list[int]) -> int:
+        # The last part first: an entry without its end does not count, one without its beginning
+        # would.
         for part in sorted(parts, reverse=True):
             self._store.delete(self._key(minute, part))
         return len(parts)
@@ -358,6 +365,8 @@ def _minute_after(now: float, last: str | None) -> str | None:
     time = datetime.fromtimestamp(now, UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
     if last is not None and last >= time.strftime(_MINUTE):
         after = datetime.strptime(last, _MINUTE).replace(tzinfo=UTC) + timedelta(minutes=1)
+        # A clock that is a little ahead: wait until its minute has passed. One that is far ahead
+        # would silence the journal for hours, so its minutes are followed.
         if after - time <= _AHEAD:
             return None
         time = after

@@ -200,6 +200,8 @@ class Erasures:
                     f" says which: set {SETTING}. If it is lost, and what was erased may"
                     " come back from copies, delete this list"
                 )
+            # With another secret the hashes of all keys differ: nothing would be found, and it
+            # would look as if all was erased.
             if erasure.secret != self.secret.id:
                 raise ConfigurationError(
                     f"{key}: was made with another secret ({erasure.secret}) than {SETTING}"
@@ -272,12 +274,14 @@ class LogErasures:
         emptied = np.zeros(records.num_rows, bool)
         if not self.parts or not records.num_rows:
             return gone, emptied
+        # An unknown offset is above every end, so nothing is erased that may not be meant.
         offsets = records.column("offset").fill_null(2**63 - 1).to_numpy(zero_copy_only=False)
         for ranges, tombstones in self.offsets:
             (emptied if tombstones else gone)[_inside(offsets, ranges)] = True
         if not self.has_keys:
             return gone, emptied & ~gone
         encoded = records.column("key").dictionary_encode("encode")
+        # A hash for each distinct key: keys repeat, and a hash costs a microsecond.
         hashes, indices = self.hashes(encoded.dictionary), encoded.indices.to_numpy()
         # Null may be the key, or what a reader gives for a key that its format does not keep.
         unknown = pc.and_(
@@ -395,6 +399,8 @@ def agree(store: ObjectStore, erasures: Erasures, wanted: Erasure) -> Erasures:
             return erasures
         key = list_key(erasures.root, erasures.newest + 1)
         put_bytes(store, key, _encoded(wanted))
+        # Read again in either case: another process may have put a list of its own under this
+        # number.
         erasures = read_erasures(store, erasures.root, erasures.secret)
 
 

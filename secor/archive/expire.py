@@ -91,6 +91,8 @@ class LogExpiry:
     @property
     def head(self) -> ExpiryUnit | None:
         """The unit that would go next; None when only the newest is left."""
+        # The newest unit always stays: by it one sees that there was an entry, should the ledger be
+        # lost.
         return self.units[self.count] if self.count < len(self.units) - 1 else None
 
 
@@ -146,6 +148,8 @@ def units_of(objects: Iterable[ArchivedObject]) -> list[ExpiryUnit]:
     for archived in sorted(objects, key=lambda stored: (_start(stored), stored.key)):
         start = _start(archived)
         end = archived.info.batch.end if archived.info else start
+        # Overlapping ranges (two generations, or a repeated batch) go together: of a message in
+        # both, one copy alone would look like a hole.
         if units and (start < units[-1].end or start == units[-1].start):
             last = units[-1]
             objects_of_both = (*last.objects, archived)
@@ -166,6 +170,8 @@ def choose_by_age(logs: Iterable[LogExpiry], before: float) -> None:
     Behind a unit that is not, none goes, however old its messages say they are.
     """
     for log in logs:
+        # Only from the front, and not beyond the first that is young: an archive with holes in the
+        # middle could not be restored or verified.
         while log.head is not None and log.head.time < before:
             log.count += 1
 
@@ -231,6 +237,8 @@ class Expiry:
         agreement.put(self.archive.store, self.archive.root(self.topic))
 
     def _delete(self, log: LogExpiry, progress: Callable[[int], None]) -> None:
+        # Read back from the store: only what is agreed there lets an object go, not what we meant
+        # to put.
         agreed = read_beginnings(self.archive.store, self.archive.root(self.topic))
         going = [*log.leftovers, *(stored for unit in log.removed for stored in unit.objects)]
         keys = list(_allowed(going, agreed))
@@ -244,5 +252,6 @@ def _allowed(objects: Iterable[ArchivedObject], agreed: Beginnings) -> Iterator[
     for archived in objects:
         beginning = agreed.of(archived.name.partition, archived.name.generation)
         end = archived.info.batch.end if archived.info else archived.name.start_offset
+        # Both ends: an object that reaches over the beginning has messages that stay.
         if archived.name.start_offset < beginning and end <= beginning:
             yield archived.key

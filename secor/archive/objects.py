@@ -153,6 +153,7 @@ class Archive:
     def _files(self) -> Iterator[tuple[str, str, list[str]]]:
         """Give topic, key, and the key's parts below the topic's directory, of every file."""
         parts = [part for part in self.prefix.split("/") if part]
+        # With hashes in front of the prefix, no common beginning of all keys is left.
         listed = "" if self.hashed or not parts else "/".join(parts) + "/"
         level = len(parts) + int(self.hashed)
         for stored in self.store.list(listed):
@@ -179,6 +180,8 @@ class Archive:
         only known with its info, so without it those that begin lower are given, too.
         """
         agreed: list[Beginning] = []
+        # Listed as a whole before the first object is given: which are superseded, and where the
+        # archive begins, is only known at the end of the listing.
         named = visible(self._named(topic, self.root(topic), partitions, generations, agreed))
         if expired:
             agreed.clear()
@@ -265,6 +268,8 @@ class Archive:
         beginnings = NO_BEGINNINGS if expired else Beginnings(tuple(agreed))
         present = beginnings.above(named if superseded else visible(named), routed=True)
         for archived in self.described(present):
+            # A route mixes topics in one directory: only the metadata says whose messages an object
+            # has.
             source = archived.info.topic_partition.topic if archived.info else archived.topic
             if source == topic:
                 yield replace(archived, topic=topic)
@@ -292,6 +297,7 @@ class Archive:
     def describe(self, archived: ArchivedObject) -> ArchivedObject:
         """Return it with its metadata.  Raises ``NotFound``."""
         metadata = self.store.head(archived.key).metadata or {}
+        # Not an error: Java Secor's objects, and a connector's, have no metadata of ours.
         if "fingerprint" not in metadata:
             return archived
         try:
@@ -311,11 +317,14 @@ class Archive:
         try:
             for archived in objects:
                 asked.append(pool.submit(self.describe, archived))
+                # Bounded: a consumer that reads slowly must not have the metadata of a million
+                # objects in memory.
                 if len(asked) == HEADS_AHEAD:
                     yield asked.popleft().result()
             while asked:
                 yield asked.popleft().result()
         finally:
+            # Also when the caller stops half way: a generator that is closed must not go on asking.
             pool.shutdown(cancel_futures=True)
 
 
@@ -337,6 +346,7 @@ def visible(objects: Iterable[ArchivedObject]) -> list[ArchivedObject]:
     alone decide: of a part of a topic's directories the answer is right for these.
     """
     listed = list(objects)
+    # The usual archive, in which nothing was ever rewritten, costs one look at the names.
     if all(archived.name.end is None for archived in listed):
         return listed
     logs: dict[tuple[str, int, int], list[ArchivedObject]] = {}

@@ -148,6 +148,8 @@ class Daemon:
     def _connected(self) -> ConnectedParts | None:
         """Wait for the servers; None when a signal came first."""
         began = self._clock.monotonic()
+        # In a thread of its own: where packets vanish, one attempt takes minutes, and this loop has
+        # to answer the watchdog and signals meanwhile.
         self._connecting.start()
         while not self._stopping:
             working = self._connecting.poll(POLL)
@@ -162,6 +164,8 @@ class Daemon:
     def _still_waiting(self, began: float) -> None:
         self._waiting(self._connecting.hindrance)
         if self._clock.monotonic() - began >= READY_AFTER:
+            # A boot waits for this process as long as it is not ready: a server that is out for
+            # hours must not hold up the whole machine.
             self._manager.ready()
 
     def _work(self, working: ConnectedParts) -> bool:
@@ -185,6 +189,8 @@ class Daemon:
         now = self._clock.monotonic()
         if now - self._reported >= REPORT_EVERY:
             self._reported = now
+            # From the loop's own thread. A thread for the watchdog alone would report life from a
+            # process whose loop hangs.
             self._manager.watchdog()
             report()
 
@@ -192,6 +198,8 @@ class Daemon:
         # Said first: a status page asked now shows a process that ends, not one that hangs.
         self._manager.stopping()
         self._log.info("draining", timeout=self._drain_timeout)
+        # Before the drain begins: what it uploads counts for the time that the service manager
+        # grants.
         deadline = self._clock.monotonic() + self._drain_timeout
         working.consumer.drain()
         # The loop keeps turning while it drains: it polls, and so stays in the group.

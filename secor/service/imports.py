@@ -26,10 +26,13 @@ class _Absent:
 @contextmanager
 def _without(package: str) -> Iterator[None]:
     finder = _Absent(package)
+    # In front of all finders: the first one that knows a module decides.
     sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
+        # Taken away at once: users' plug-ins, and commands that give out data frames, may need the
+        # package.
         sys.meta_path.remove(finder)
 
 

@@ -76,6 +76,7 @@ def _name(key: str) -> str:
 
 
 def _field(name: str, value: str) -> bytes:
+    # Keys of messages may have half a surrogate pair: a log line must not fail over one.
     data = value.encode("utf-8", "backslashreplace")
     if b"\n" not in data:
         return name.encode() + b"=" + data + b"\n"
@@ -95,6 +96,8 @@ class JournaldConnection:
         try:
             self._socket.sendto(data, self._path)
         except OSError as error:
+            # Too large for a datagram. Other errors are the caller's, who writes to the stream
+            # instead.
             if error.errno not in {errno.EMSGSIZE, errno.ENOBUFS}:
                 raise
             self._send_file(data)
@@ -107,6 +110,7 @@ class JournaldConnection:
         descriptor = os.memfd_create("journal-entry", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         with os.fdopen(descriptor, "wb", buffering=0) as file:
             file.write(data)
+            # journald refuses a file that its sender could still change while it reads.
             fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", file.fileno()))]
             self._socket.sendmsg([], rights, 0, self._path)

@@ -53,9 +53,12 @@ def configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=factory,
+        # Loggers are made when modules are imported, before this is called: a cached one would keep
+        # the settings of before.
         cache_logger_on_first_use=False,
     )
     root = logging.getLogger()
+    # Only our own: a test runner, or a program that embeds this, has handlers there, too.
     for handler in [handler for handler in root.handlers if isinstance(handler, LibraryHandler)]:
         root.removeHandler(handler)
     root.addHandler(LibraryHandler())
@@ -79,6 +82,7 @@ class LibraryHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass one record on, unless it was logged lately."""
+        # Errors always come through: one that repeats is still one that a person must see.
         if record.levelno < logging.ERROR and self._lately(record.name, record.getMessage()):
             return
         # Kafka's client logs exceptions of every lost connection: the message says enough.
@@ -94,6 +98,8 @@ class LibraryHandler(logging.Handler):
         if logged_at is not None and now - logged_at < REPEATED:
             return True
         if len(self._logged) >= _REMEMBERED:
+            # Messages with numbers in them are new each time: the memory is bounded rather than
+            # exact.
             self._logged.clear()
         self._logged[name, message] = now
         return False

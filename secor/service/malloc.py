@@ -30,6 +30,8 @@ def collect_seldom() -> None:
 
 def keep_what_is_loaded() -> None:
     """Look as usual from now on, but never again at what is there already."""
+    # Modules and classes live until the end: the collector would look at all of them in each full
+    # collection, and find nothing.
     gc.freeze()
     gc.set_threshold(*USUAL)
     gc.enable()
@@ -59,6 +61,9 @@ def share_one_heap() -> None:
     # Other C libraries have no such function, nor such heaps.
     limit = getattr(ctypes.CDLL(None), "mallopt", None)
     if limit is not None:
+        # glibc's own default is eight heaps a core, and what one has freed no other thread gets.
         limit(_ARENA_MAX, 1)
+        # Setting it also switches off glibc's growing threshold, which would keep any block up to
+        # 32 MB.
         limit(_MMAP_THRESHOLD, _LARGE)
         limit(_TRIM_THRESHOLD, _KEPT)

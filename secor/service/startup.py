@@ -85,15 +85,19 @@ class ConnectionAttempts(Generic[C]):
     def abandon(self) -> None:
         """Connect no more, and close what was opened, or is soon."""
         self._abandoned.set()
+        # One that still hangs is left alone: the process ends, and its sockets with it.
         if self._ended.wait(ABANDONED) and self._connected is not None:
             self._connected.close()
 
     def _work(self) -> None:
         try:
             connected = self._until_connected()
+            # The caller has gone: nobody else would close it, and it would stay in the consumer
+            # group until its session ends.
             if connected is not None and self._abandoned.is_set():
                 connected.close()
                 return
+            # Before ``_ended`` is set: the caller reads it without a lock once it sees that.
             self._connected = connected
         except SecorError as error:
             self._refused = error
@@ -107,8 +111,10 @@ class ConnectionAttempts(Generic[C]):
                 return self._connect(self._ask)
             except (Unavailable, OutcomeUnknown) as error:
                 known = self._hindrance
+                # As long as it is the same server, the time counts on, through all attempts.
                 since = known.since if known.server == self._asked else self._clock.monotonic()
                 self._hindrance = Hindrance(self._asked, since, error)
+            # A wait that ends at once when the process is to stop, where ``sleep`` would not.
             if self._abandoned.wait(delay(attempt, rng=self._rng)):
                 break
         return None

@@ -76,6 +76,8 @@ class Notifier:
         if self._address is None:
             return
         try:
+            # A socket for each state: these are few, and the manager may have been started again
+            # since.
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
                 sender.connect(self._address)
                 sender.sendall(state.encode())

@@ -108,6 +108,8 @@ class BackfillPlanner:
             batches = [
                 batch
                 for batch in old.batches(partition, reach)
+                # Above the committed offset the daemon may be putting objects of its own at this
+                # moment.
                 if limit is None or batch.end <= limit
             ]
             if limit is None:
@@ -120,6 +122,8 @@ class BackfillPlanner:
                     for offset_range in reach
                     if offset_range.start < min(offset_range.end, limit)
                 ]
+            # Until nothing changes: an old batch that is drawn in may overlap others, of another
+            # generation, and these again.
             wider = merged([*reach, *batches])
             if wider == reach:
                 return reach
@@ -219,6 +223,8 @@ class BackfillPlanner:
             (old_object.generation for draft in drafts for old_object in draft.replaces), default=-1
         )
         if asked is None:
+            # Higher than all that is replaced: readers of the time in between distinguish new from
+            # old by it.
             return max(self.topic_plan.generation, newest + 1)
         if asked <= newest:
             raise ConfigurationError(

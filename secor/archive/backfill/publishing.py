@@ -88,7 +88,11 @@ class BackfillPublisher:
             raise ConfigurationError(
                 f"backfill {self.places.id} is not verified: run 'secor backfill verify' first"
             )
+        # After a crash, with what was found the first time: the marks are gone from their places by
+        # now.
         start = self._begin() if state == VERIFIED else self.journal.start()
+        # The marks go first and come back last: between the two, readers that wait for them see
+        # nothing half done.
         self._take_marks(start)
         self._each(self._swap)
         self._put_marks(start)
@@ -103,6 +107,7 @@ class BackfillPublisher:
         touched = {directory for key in keys for directory in self.places.directories(key)}
         marks = (self._mark(f"{directory}/{SUCCESS}") for directory in sorted(touched))
         start = PublicationStart(tuple(mark for mark in marks if mark is not None))
+        # Noted before the first mark is taken away: else a crash would forget which to put back.
         self.journal.note(BEGUN, start)
         # Somebody else may have been first; what was written first holds.
         return self.journal.start()
@@ -122,12 +127,16 @@ class BackfillPublisher:
     def _swap(self, batch: PlannedBatch) -> None:
         if self.journal.has(swapped(batch)):
             return
+        # Copy, put, delete: at every moment each message is in the archive at least once. For the
+        # time between the last two it is there twice, under two generations.
         for old in batch.replaces:
             self._copy(old.key, self.places.replaced(old.key), {REPLACED: self.places.id})
         for new in self._receipt(batch).files:
             self._copy(self.places.staged(new.key), new.key, {})
         for old in batch.replaces:
             self.store.delete(old.key)
+        # After the last delete: a batch without the note is swapped again from its beginning, and
+        # each step leaves out what is done.
         self.journal.note(swapped(batch))
 
     # --------------------------------------------------------------- rollback
@@ -143,6 +152,7 @@ class BackfillPublisher:
             raise ConfigurationError(
                 f"backfill {self.places.id}: the old objects are deleted; it cannot be rolled back"
             )
+        # First: from here on ``publish`` refuses, and a compaction leaves the topic alone.
         self.journal.note(ROLLBACK)
         was_published = self.journal.has(BEGUN)
         if was_published and not self.journal.has(RESTORED):
@@ -153,6 +163,7 @@ class BackfillPublisher:
             self.journal.note(RESTORED)
         self._delete(self.places.replaced(old_object.key) for old_object in self.plan.replaced)
         self._delete_staged()
+        # Last of all: as long as something is left, the journal says how to go on.
         self.journal.delete()
         return was_published
 
@@ -160,6 +171,8 @@ class BackfillPublisher:
         for old in batch.replaces:
             self._copy(self.places.replaced(old.key), old.key, {})
         for new in self._receipt(batch).files:
+            # Not by its name alone: another backfill of the same generation may have put one there
+            # since.
             if self._is_ours(new):
                 self.store.delete(new.key)
 
@@ -179,6 +192,7 @@ class BackfillPublisher:
             raise ConfigurationError(
                 f"backfill {self.places.id} is not published: old objects are deleted after that"
             )
+        # Before the first delete: a rollback must not begin with only half of the old objects.
         self.journal.note(CLEANED)
         self._delete(self.places.replaced(old_object.key) for old_object in self.plan.replaced)
         self._delete_staged()
@@ -201,6 +215,7 @@ class BackfillPublisher:
             metadata.pop(REPLACED, None)
         local = self.workspace.create()
         try:
+            # Looked up before the copy is read and written: after a crash, most of them are there.
             if self._exists(target, stored.size, metadata):
                 return
             with self.store.open(source) as file:
@@ -279,4 +294,6 @@ class BackfillPublisher:
         """Delete everything but the journal."""
         for prefix in self.places.staging(self.targets):
             keys = [stored.key for stored in self.store.list(prefix)]
+            # Listed before the first delete: a listing that is changed while it is paged through
+            # may skip keys.
             self._delete(key for key in keys if "/_journal/" not in key)

@@ -58,6 +58,7 @@ class RunJournal:
 
     def state(self) -> str:
         """Return its last entry; empty before there is any."""
+        # From the last step back: earlier notes stay when later ones come.
         for name in (CLEANED, ROLLBACK, DONE, BEGUN, VERIFIED):
             if self.has(name):
                 return name
@@ -80,6 +81,8 @@ class RunJournal:
 
     def delete(self) -> None:
         """Delete it in an order such that a crash leaves what is needed to go on."""
+        # ROLLBACK goes last: without it, what is left of a journal would look like a publication
+        # that is to be finished.
         last = [self.places.journal(name) for name in (BEGUN, RESTORED, ROLLBACK)]
         listed = self.store.list(self.places.journal("").removesuffix(".json"))
         first = [stored.key for stored in listed if stored.key not in last]

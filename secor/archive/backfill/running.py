@@ -91,6 +91,8 @@ def run_batch(job: BackfillJob, batch: PlannedBatch) -> Receipt:
         for file in sealed.files:
             _stage(job, file)
         receipt = receipt_of(sealed, read)
+        # Last: it says that all files that it names are staged, and a task that sees it does
+        # nothing.
         put_bytes(job.store, job.places.receipt(batch), encode(receipt))
     return receipt
 
@@ -108,6 +110,8 @@ def parsed(job: BackfillJob, batch: PlannedBatch) -> Iterator[tuple[SealedBatch,
             workspace=job.workspace,
             clock=job.clock,
             topic_id=batch.topic_id,
+            # With an end the batch seals exactly there, as one that follows an open intent: no
+            # policy cuts it.
             end=batch.end,
         )
 
@@ -150,6 +154,8 @@ def _segment(backup: Archive, topic_partition: TopicPartition, segment: Segment)
             low, high = offsets.searchsorted([segment.start, segment.end])
             if low == high:
                 continue
+            # The daemon got increasing offsets from Kafka. Others would give a file that no daemon
+            # writes, under the daemon's name and fingerprint.
             if offsets[low] <= last or (offsets[low + 1 : high] <= offsets[low : high - 1]).any():
                 raise CorruptFile(f"{segment.key}: its offsets go back, or repeat")
             last = int(offsets[high - 1])
@@ -168,6 +174,7 @@ def receipt_of(sealed: SealedBatch, read: int) -> Receipt:
             output_partition=file.name.output_partition,
             quarantine=quarantine is not None and file.name.root == quarantine.root,
         )
+        # Sorted, so that a repeated task makes the same receipt, byte for byte.
         for file in sorted(sealed.files, key=lambda file: file.key)
     )
     return Receipt(

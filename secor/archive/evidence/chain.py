@@ -88,6 +88,7 @@ def put_link(
     Nothing is recorded where an old object is gone: another run is deleting them, and it has put
     the record, or an earlier version of Secor has begun.  Raises ``Unavailable``, ``CorruptFile``.
     """
+    # Looked up before hashes are computed: those read all objects of the range.
     if any(stored.key == key for stored in store.list(key)):
         return
     unread = digests_of(
@@ -194,6 +195,7 @@ def _decoded(key: str, data: bytes) -> Link:
         link = msgspec.json.decode(data, type=Link)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptFile(f"{key}: is no record of a rewrite ({error})") from error
+    # Recomputed, not believed: somebody may have changed a hash within the list and left the roots.
     if (tree_of_objects(link.old), tree_of_objects(link.new)) != (link.old_root, link.new_root):
         raise CorruptFile(f"{key}: was changed: its roots are not those of the objects it lists")
     return link

@@ -72,6 +72,7 @@ class CheckJournal:
                 key, size, modified = json.loads(line)
                 self.read[key] = (size, modified)
         self._file = path.open("a" if is_started else "w")
+        # An empty line behind a line that a kill has cut: what follows does not become part of it.
         print("" if is_started else head, file=self._file, flush=True)
 
     def note(self, stored: StoredObject) -> None:
@@ -134,6 +135,8 @@ class Check:
         unread = []
         for key, record in records.items():
             stored = listed.get(key)
+            # Size and time of the listing: an object that was put again since has another time, and
+            # is read.
             if stored is not None and self.journal.read.get(key) == (stored.size, stored.modified):
                 self.same += 1
                 self.read_before += 1

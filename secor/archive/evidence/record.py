@@ -122,6 +122,8 @@ def tree_hash(leaves: Iterable[bytes]) -> str:
     if not level:
         return hashlib.sha256().hexdigest()
     while len(level) > 1:
+        # A zero byte in front of leaves, a one byte in front of nodes: else a node could be passed
+        # off as a leaf (RFC 9162).
         pairs = [
             hashlib.sha256(b"\1" + left + right).digest()
             for left, right in zip(level[::2], level[1::2], strict=False)
@@ -133,6 +135,8 @@ def tree_hash(leaves: Iterable[bytes]) -> str:
 
 def tree_of_objects(objects: Sequence[ObjectRecord]) -> str:
     """Return the root of the tree over objects, in the order of their keys."""
+    # By bytes: other programs that check the tree sort so, and Python's order of text differs
+    # beyond the basic plane.
     ordered = sorted(objects, key=lambda stored: stored.key.encode("utf-8", "surrogatepass"))
     return tree_hash(earlier.leaf for earlier in ordered)
 

@@ -49,10 +49,13 @@ def make_keys(private: Path, public: Path) -> None:
     shown = key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
+    # Looked at before the private key is written, so that a second try does not meet half a pair.
     if public.exists():
         raise ConfigurationError(f"{public}: exists already: choose another name")
     for path, data, mode in ((private, secret, 0o600), (public, shown, 0o644)):
         try:
+            # The mode from the first moment on: with a later chmod, others could open the key in
+            # between. O_EXCL never writes through a link or over a key that is in use.
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         except FileExistsError as error:
             raise ConfigurationError(f"{path}: exists already: choose another name") from error

@@ -57,6 +57,7 @@ def progress_of(
     at, too; ``through`` is never later than now.  It is unknown where the daemon would stop,
     or where the log was cut meanwhile.  Raises ``Unavailable``.
     """
+    # Before anything is asked: what is stored meanwhile may be newer, never older.
     before = now()
     try:
         entry = ledger.read(topic_partition)
@@ -70,6 +71,8 @@ def progress_of(
             if not chunk.records.num_rows:
                 continue
             through = _least(chunk, parser, periods)
+            # One producer with a wrong clock must not end all waiting: the messages behind it
+            # count.
             if through is not None and through > before:
                 from_future = True
                 continue

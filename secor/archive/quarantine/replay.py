@@ -130,9 +130,12 @@ class Replay:
             body = _body(archived, sealed)
             if marker is not None and marker.body != body:
                 self._give_up(archived, marker, take_over=take_over)
+            # Before the first put: another replay, under another plan, sees what this one is about
+            # to put.
             self._mark(archived, body)
             for file in sealed.files:
                 self._put(file, archived)
+            # Last: until here a crash leaves the object, and the same command finishes.
             self._store.delete(archived.key)
             return result
 
@@ -179,6 +182,7 @@ class Replay:
 
     def _mark(self, archived: ArchivedObject, body: bytes) -> None:
         key = marker_key(archived.name)
+        # There is one already. The same content is that of an earlier attempt of this plan.
         if not put_bytes(self._store, key, body, {REPLAYED: name_of(archived)}):
             other = read_marker(self._archive, archived)
             if other is None or other.body != body:
@@ -196,6 +200,7 @@ class Replay:
             if metadata.get(REPLAYED) != name_of(archived):
                 raise ObjectConflict(f"{key}: is no result of replaying {archived.key}; look at it")
             self._store.delete(key)
+        # After the objects that it names: without it nobody would know them any more.
         self._store.delete(marker_key(archived.name))
 
     def _put(self, file: BatchFile, archived: ArchivedObject) -> None:

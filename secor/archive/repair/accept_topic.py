@@ -63,6 +63,8 @@ def _refuse_if_stored(archive: Archive, topic_partition: TopicPartition, generat
         topic_partition.topic, partitions=[topic_partition.partition]
     )
     newest = max((archived.name.generation for archived in stored_objects), default=None)
+    # The new topic's offsets begin at 0 again. Under the same generation their objects would have
+    # the names of the old ones.
     if newest is not None and newest >= generation:
         raise ConfigurationError(
             f"{topic_partition}: objects of generation {newest} of the earlier topic exist, and the"

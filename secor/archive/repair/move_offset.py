@@ -93,12 +93,17 @@ def move(ledger: OffsetLedger, archive: Archive, planned: Move) -> Entry:
     """
     lease = ledger.lease(planned.topic_partition, LEASE_TIMEOUT)
     try:
+        # Read again under the lease: the plan was shown to a person, who may have thought about it
+        # for minutes.
         before = entry_or_none(lease.read)
         if before != planned.before:
             raise Refused(
                 f"{planned.topic_partition}: the entry has changed meanwhile; look again with"
                 " 'secor offsets show'"
             )
+        # Objects before the entry: after a crash the offset is still the old one, and the same
+        # command goes on. The other way round, the daemon would store messages again next to the
+        # old objects.
         for key in planned.delete:
             archive.store.delete(key)
         if before is None:

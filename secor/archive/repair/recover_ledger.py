@@ -76,6 +76,8 @@ def plan_recovery(
     topic_id = of_last[0].archived.info.topic_id if of_last[0].archived.info else None
     stored = sum(extent.archived.info.records for extent in of_last if extent.archived.info)
     if log_range.start <= last.start and last.end <= log_range.end:
+        # Counted in the log: a process that was killed between two puts leaves a batch whose range
+        # is in the names of those that are there, and whose other objects are missing.
         there = _count(log, topic_partition, last.start, last.end)
         if there > stored:
             remarks.append(
@@ -130,6 +132,7 @@ def recover(ledger: OffsetLedger, planned: RecoveredEntry) -> Entry:
             entry = lease.commit(before, planned.committed, planned.topic_id)
         else:
             raise Refused(f"{planned.topic_partition}: meanwhile it has an entry")
+        # The entry first: an intent without a committed offset stops the partition.
         return lease.record(entry, planned.intent) if planned.intent else entry
     finally:
         lease.release()

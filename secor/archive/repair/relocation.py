@@ -174,6 +174,8 @@ def _refuse_entries(
     ledgers: tuple[MovableLedger, MovableLedger], entries: Mapping[TopicPartition, Entry]
 ) -> None:
     """Raise for entries that cannot be carried over as they are, or closed where they are."""
+    # A Kafka ledger keeps record and intent in one string of limited length. Tried here with the
+    # longest names, before anything is closed, instead of failing half way.
     longest = Relocation(_FROM, "x" * 200, "x" * 40, "x" * 20, "x" * 100)
     for topic_partition, entry in entries.items():
         if entry.committed is None:
@@ -242,6 +244,8 @@ def relocate(
     _compare(target, plan.entries)
     for topic_partition, kept in target.kept().items():
         if kept.relocation is not None:
+            # Entries first, the record last: as long as the record is there, no process uses the
+            # ledger.
             target.keep(topic_partition, kept, kept.entry, None)
     if target.record() is not None:
         target.write_record(None)

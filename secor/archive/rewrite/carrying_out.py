@@ -144,8 +144,11 @@ class Rewriter:
             if match:
                 kinds.setdefault(int(match[1]), set()).add(match[2])
         newest = max(kinds, default=0)
+        # Only the newest: a number is put when the one before it has its ".done".
         if newest and "done" not in kinds[newest]:
             return _Step(newest, self._read(newest), under_way=True)
+        # After the look at the numbers, never before: objects listed earlier may be of a plan that
+        # was still deleting, and the new plan would join what is gone.
         everything = list(self.archive.everything(self.topic, superseded=True))
         waiting = [archived for archived in everything if self.archive.in_quarantine(archived)]
         objects = [archived for archived in everything if not self.archive.in_quarantine(archived)]
@@ -193,6 +196,8 @@ class Rewriter:
                 continue
             outcome.done.append(part)
             self.progress(part.size)
+        # Also where ranges failed: they stay as they were and come into the next plan. Without it
+        # no further plan would ever be made.
         put_bytes(self.archive.store, self._key(number, "done"), b"")
         return outcome
 
@@ -220,7 +225,10 @@ class Rewriter:
             self._take_back(part)
         if missing:
             raise ObjectConflict(f"{missing[0]}: was put, and is gone; nothing was deleted")
+        # Before the first delete, while old and new can both be read.
         self._carry_evidence_on(number, part, erasures, read)
+        # Last. Until here readers were already switched by the names; what a crash leaves behind is
+        # superseded and nobody reads it.
         self._delete(part.inputs)
 
     def _carry_evidence_on(
@@ -263,8 +271,11 @@ class Rewriter:
                 local = self.workspace.create()
                 made.append((new, local))
                 self._make(new, local, _left_out(erasures, new), target, read)
+            # Only when all are made and compared: readers switch at the last put, and a range of
+            # which some objects cannot be made must not begin to switch.
             for new, local in made:
                 self._put(new, local)
+        # An input is gone: another run has finished this plan, or a person has deleted it.
         except NotFound as error:
             if self._is_done(number):
                 raise _Faster from error
@@ -284,6 +295,7 @@ class Rewriter:
             stored = self.archive.store.head(new.key)
         except NotFound:
             return False
+        # The metadata is a function of the plan, so an equal one is ours, from whichever run.
         if without_sha256(stored.metadata) != dict(new.metadata):
             raise ObjectConflict(
                 f"{new.key}: another object is where one that joins"
@@ -310,6 +322,8 @@ class Rewriter:
             else:
                 write_changed(inputs, new.extension, local, new.key.encode(), erased.without)
         local.finish()
+        # Read back from the local file before the put: a fault of the writer costs a try, not the
+        # old objects.
         self._compare(new, local, erased)
 
     def _put(self, new: NewObject, local: LocalFile) -> None:
@@ -382,6 +396,8 @@ def again_where_objects_go(look: Callable[[], Looked]) -> Looked:
     Raises ``NotFound`` if that never ends.
     """
     for _ in range(LISTED_AGAIN):
+        # Another run deletes what it has replaced, between our listing and our look at the
+        # metadata.
         with suppress(NotFound):
             return look()
     return look()

@@ -133,8 +133,12 @@ class ErasureSearch:
                 sizes = {archived.key: archived.size for archived in of_log}
                 with reading_ahead(self.archive, sizes) as ahead:
                     for batch in batches_of(of_log):
+                        # Lists of offsets say by themselves where something is to be erased: the
+                        # rest need not be read.
                         if not chosen.meets(batch.range.start, batch.range.end):
                             result.objects += len(batch.objects)
+                        # Not committed yet: a daemon may still put it. Once it is committed, the
+                        # same command finds it.
                         elif batch.range.end > end:
                             result.later += len(batch.objects)
                         else:
@@ -211,6 +215,8 @@ class Eraser:
         objects, wanted = again_where_objects_go(lambda: self._both(keys, tombstones=tombstones))
         erasures = self._known()
         if wanted.hashes or wanted.offsets:
+            # The list is put before anything is searched or rewritten: from here on readers leave
+            # the messages out, and a crash loses no request.
             erasures = agree(self.archive.store, erasures, wanted)
         search = ErasureSearch(self.archive, self.topic, erasures, self.progress)
         result = Searched()
@@ -222,6 +228,8 @@ class Eraser:
 
         rewriter = Rewriter(self.archive, self.topic, workspace, choose, self.secret)
         outcomes: list[RewriteResult] = []
+        # The first plan may be one that another run had begun, under an earlier list: then ours
+        # follows.
         while not outcomes or outcomes[-1].plan.erasure != erasures.newest:
             done = rewriter.run()
             outcomes += done
@@ -329,6 +337,8 @@ def _count(
     for records in archive.read(archived):
         if not records.num_rows:
             continue
+        # A format that keeps no keys gives null for all of them. Taken for null keys, they would be
+        # searched in vain, and reported as searched.
         if all(
             records.column(name).null_count == records.num_rows
             for name in ("key", "timestamp_type")
@@ -369,6 +379,7 @@ def _add(count: _Count, kept: pa.RecordBatch) -> None:
 
 
 def _range(batch: StoredBatch, counts: Sequence[_Count], number: int) -> JoinedRange:
+    # One more than all that it replaces: the number decides which objects are read.
     rewrite = max(archived.name.rewrite for archived in batch.objects) + 1
     objects = []
     for count in sorted(counts, key=lambda count: count.archived.name.place):

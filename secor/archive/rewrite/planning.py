@@ -194,12 +194,16 @@ def _batches(
 ) -> list[StoredBatch]:
     """Return a partition's batches in the order of offsets, with what stays as it is."""
     batches = batches_of(objects)
+    # The batches are in order, so the last one of each generation stays in the dictionary.
     newest = {batch.generation: batch.range for batch in batches}
     return [
         replace(
             batch,
             fixed=batch.overlaps
+            # The newest one may not be complete, and its end is where a lost ledger entry is
+            # rebuilt.
             or batch.range == newest[batch.generation]
+            # Messages in quarantine may be placed later, into a batch of this very range.
             or any(_meet(batch.range, bad) for bad in waiting)
             or not _may_be_joined(batch, limits),
         )
@@ -218,6 +222,7 @@ def _may_be_joined(batch: StoredBatch, limits: RewriteLimits) -> bool:
         and archived.fault is None
         and not archived.name.replayed
         and archived.name.extension in JOINED
+        # Old enough that no put of it is under way, and that readers have listed it as it is.
         and archived.modified < limits.before
         and (archived.size < limits.target_size / 2 or limits.converts(archived.name.extension))
         and archived.info.topic_id == batch.first.topic_id
@@ -275,6 +280,7 @@ def _worth(run: list[StoredBatch], limits: RewriteLimits) -> Iterator[list[Store
     while len(run) > 1 and not _belongs(run[-1], run[:-1]):
         run = run[:-1]
     objects = [archived for batch in run for archived in batch.objects]
+    # By a third at least: else bytes are written again, and hardly an object is saved.
     if objects and 3 * len(_places(run)) <= 2 * len(objects):
         yield run
 
@@ -322,13 +328,18 @@ def _new_object(
     least = [info.least_timestamp for info in infos if info.least_timestamp is not None]
     greatest = [info.greatest_timestamp for info in infos if info.greatest_timestamp is not None]
     info = replace(
+        # All of a run have the same fingerprint, generation and topic id (``_follows``), so the
+        # first one says them for all.
         infos[0],
         batch=batch,
         first_offset=infos[0].first_offset,
         records=sum(info.records for info in infos),
         least_timestamp=min(least, default=None),
         greatest_timestamp=max(greatest, default=None),
+        # Unknown of one is unknown of the sum: ``verify`` must not count with half a number.
         left_out=sum(known) if len(known) == len(left_out) else None,
+        # The least: lists above it are applied to the whole object once more, which changes
+        # nothing; the greatest would skip them for the others.
         erasures=min(info.erasures or 0 for info in infos) or None,
     )
     return NewObject(

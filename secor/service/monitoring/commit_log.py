@@ -90,6 +90,8 @@ class CommitLog:
             now = self._clock.monotonic()
             if now - self._began < PERIOD:
                 return
+            # Taken under the lock, logged outside of it: a log that blocks must not hold up upload
+            # threads.
             rest, self._rest = self._rest, _Sum()
             seconds, self._began, self._lines = now - self._began, now, 0
         if rest.batches:

@@ -42,6 +42,8 @@ class Access:
             decoded = base64.b64decode(given.strip(), validate=True)
         except (binascii.Error, ValueError):
             return False
+        # Compared as one: to look at the name first would say by its time whether the name is
+        # right.
         return hmac.compare_digest(decoded, f"{self.username}:{self.password}".encode())
 
 
@@ -85,6 +87,8 @@ class Health:
         self._clock = clock
         self._limit = limit
         self._beaten = clock.monotonic()
+        # Not ready from the first moment on: an orchestrator that asks before the first report must
+        # not take that for an answer.
         self._waiting: tuple[str, ...] = ("starting",)
         self._remarks: tuple[str, ...] = ()
 
@@ -164,6 +168,8 @@ class HealthServer:
         }
         try:
             handler = partial(_Handler, routes, access)
+            # Bound in the constructor: a port that is taken has to fail the start, not a thread
+            # later.
             self._server = BoundedServer((address, port), handler, tls)  # type: ignore[arg-type]
         except OSError as error:
             raise ConfigurationError(
@@ -192,6 +198,7 @@ class HealthServer:
 
     def close(self) -> None:
         """End; a second call changes nothing."""
+        # ``shutdown`` waits for a loop to end, and would wait for ever for one that never began.
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()
@@ -199,6 +206,7 @@ class HealthServer:
 
 
 class _Handler(BaseHTTPRequestHandler):
+    # A limit for each read, next to the one for the whole connection (``BoundedServer``).
     timeout = DEADLINE
     protocol_version = "HTTP/1.1"
     server_version = "secor"
@@ -249,6 +257,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self._access is not None and path not in OPEN and not self._access.admits(given):
             ask = (("WWW-Authenticate", 'Basic realm="secor", charset="UTF-8"'),)
             return HealthResponse(HTTPStatus.UNAUTHORIZED, b"a password is needed\n", headers=ask)
+        # Only exact paths of the table: nothing here is a file, so there is nothing to climb out
+        # of.
         route = self._routes.get(path)
         if route is None:
             known = ", ".join(self._routes)

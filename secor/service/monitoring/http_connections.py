@@ -37,6 +37,7 @@ class BoundedServer(ThreadingHTTPServer):
     With ``tls`` it speaks nothing but TLS.
     """
 
+    # The end of the process waits for no client.
     daemon_threads = True
     request_queue_size = 64
 
@@ -82,6 +83,7 @@ class BoundedServer(ThreadingHTTPServer):
         assert isinstance(request, socket.socket)
         with self._changed:
             if len(self._accepted_at) >= self._most:
+                # The oldest: the dictionary keeps the order in which they came.
                 _hang_up(next(iter(self._accepted_at)))
             room = self._changed.wait_for(
                 lambda: len(self._accepted_at) < self._most, timeout=_ROOM_AFTER
@@ -93,6 +95,7 @@ class BoundedServer(ThreadingHTTPServer):
     def close_request(self, request: object) -> None:
         """Close a connection; its place is free."""
         assert isinstance(request, socket.socket)
+        # Before its place is given away: the limit is one of file descriptors.
         request.close()
         with self._changed:
             self._accepted_at.pop(request, None)
@@ -101,6 +104,8 @@ class BoundedServer(ThreadingHTTPServer):
     def service_actions(self) -> None:
         """Hang up on those that are over their time; called twice a second at least."""
         with self._changed:
+            # From the outside: the thread itself waits in a read or a handshake that a slow client
+            # keeps alive byte by byte.
             began_before = time.monotonic() - self._deadline
             for connection, accepted_at in self._accepted_at.items():
                 if accepted_at <= began_before:

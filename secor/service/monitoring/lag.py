@@ -27,6 +27,8 @@ def lag_offsets(status: Status) -> int | None:
     if status.known_end is None or status.committed is None:
         return None
     behind = status.known_end - status.committed
+    # A log that ends below the committed offset is another log, unless the end was asked a moment
+    # before the commit: then the lag is 0.
     return None if behind < 0 and status.state is ReadingState.STOPPED else max(0, behind)
 
 
@@ -40,6 +42,8 @@ def lag_seconds(status: Status, now: float, monotonic: float) -> float:
     if status.last_timestamp is not None:
         read = max(0.0, now - status.last_timestamp / 1000)
     if status.stopped_at is not None:
+        # A stopped partition reads no timestamps: without this its lag in seconds would stay where
+        # it was, and no alert would rise.
         return 0.0 if lag_offsets(status) == 0 else max(read, monotonic - status.stopped_at)
     if status.next_offset is None:
         return 0.0

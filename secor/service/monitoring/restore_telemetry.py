@@ -109,6 +109,8 @@ class RestoreTelemetry:
             self._open.pop(source, None)
         reason = error.reason if isinstance(error, StopPartition) else snake(type(error))
         self._metrics.errors.labels(reason).inc()
+        # To open again is part of a normal day (a rebalance, a broker's restart): no partition is
+        # marked as failing for it.
         if meaning is not After.OPEN_AGAIN:
             self._metrics.fail(source.topic, source.partition, reason)
         begins = self._repeated.failed(source, reason)
@@ -171,6 +173,8 @@ class RestoreTelemetry:
                 self._forget_open(assigned.source)
         sources = {source.source for source in assigned_sources}
         for gone in self._shown - sources:
+            # Another daemon has it now and reports it: a series of ours would stay at its last
+            # value.
             metrics.left.remove(gone.topic, str(gone.partition))
             metrics.run(gone.topic, gone.partition)
             self._forget_open(gone)

@@ -227,6 +227,8 @@ class Telemetry:
         self._failed(topic_partition, error)
         reason = error.reason if isinstance(error, StopPartition) else snake(type(error))
         self._metrics.runs(topic_partition)
+        # After ``runs`` has taken away an earlier reason: a partition has one series of these at
+        # most.
         self._metrics.of(self._metrics.partition_stopped, topic_partition, reason).set(1)
         self._log_cause(topic_partition, error)
         self._log_event("error", "stopped", topic_partition, error=str(error), reason=reason)
@@ -336,6 +338,7 @@ class Telemetry:
 
     def _forget_latecomers(self, assigned: frozenset[TopicPartition]) -> None:
         with self._lock:
+            # First those that came back: their series are wanted again.
             self._left -= assigned
             late = self._touched - assigned
             self._touched = set()

@@ -85,6 +85,7 @@ class Troubles:
         while.  Of errors that pass by themselves, the first of a topic is logged; all others are
         counted only: many partitions try several times a second.
         """
+        # A lost answer is an outage like any other: as a kind of its own it would be logged twice.
         kind = Unavailable if isinstance(error, OutcomeUnknown) else type(error)
         reason = next((text for base, text in _REASONS if issubclass(kind, base)), None)
         if reason is None:
@@ -114,6 +115,8 @@ class Troubles:
 
     def _prevents_work(self, trouble: _Open, now: float) -> bool:
         """Return whether nothing was committed since it is there, or for a while."""
+        # A server that does not answer for less than a minute is a hiccup; a wrong password is
+        # none.
         lasts = now - trouble.since >= GRACE or not trouble.passes
         return lasts and self._committed_at < max(trouble.since, now - STALE)
 
@@ -122,11 +125,14 @@ class Troubles:
         with self._lock:
             self._committed_at = self._clock.monotonic()
             for trouble in self._open.values():
+                # Only this partition is proved to be well: the trouble ends when all that had it
+                # are.
                 trouble.last.pop(topic_partition, None)
             return self._take_ended()
 
     def look(self, statuses: Sequence[Status]) -> list[EndedTrouble]:
         """Return what is over: of partitions that left, or read on without the error."""
+        # Without the lock: nearly every look finds nothing open.
         if not self._open:
             return []
         well_before = self._clock.monotonic() - QUIET
