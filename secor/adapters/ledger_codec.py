@@ -206,6 +206,7 @@ def _intent_fields(intent: Intent) -> dict[str, object]:
 
 def _superseded(item: Superseded, intent: Intent) -> dict[str, object]:
     fields: dict[str, object] = {"fingerprint": item.fingerprint}
+    # Left out where it is that of the intent: all of it has to fit into 4,096 characters in Kafka.
     if item.root != intent.root:
         fields["root"] = item.root
     if item.also != intent.also:
@@ -294,6 +295,7 @@ class _Reader:
 
     def offset(self, fields: Mapping[str, object], name: str) -> int:
         value = fields.get(name)
+        # ``isinstance`` would take true for 1.
         if type(value) is int and 0 <= value <= _GREATEST_OFFSET:
             return value
         raise self.corrupt(f"{name!r} is no offset: {value!r}")

@@ -94,6 +94,8 @@ class DirectoryStore:
                 with self._locked():
                     _refuse_existing(target)
                     _make_directory(target.parent)
+                    # The metadata before the object: whatever is listed is whole. What a crash
+                    # leaves is replaced by the next put.
                     self._write_sidecar(target, metadata)
                     _show(temporary, target)
             finally:
@@ -130,6 +132,8 @@ class DirectoryStore:
         target = self._file(key)
         with _translated("delete", target), self._locked():
             if target.is_file():
+                # The object first: a reader between the two steps finds none, instead of one
+                # without metadata.
                 target.unlink()
                 _sidecar(target).unlink(missing_ok=True)
 
@@ -152,6 +156,8 @@ class DirectoryStore:
             with temporary.open("xb") as file:
                 file.write(json.dumps(content, sort_keys=True).encode())
                 file.flush()
+                # Before it gets its name: a power cut could otherwise leave the name with an empty
+                # file.
                 os.fsync(file.fileno())
             temporary.replace(_sidecar(target))
         finally:
@@ -230,6 +236,7 @@ def _write(content: Path | bytes, temporary: Path, crc32c: int) -> None:
             seen = checksum.crc32c(block, seen)
             sink.write(block)
         sink.flush()
+        # On disk before the link: ``committed`` moves after this, and there is no second copy.
         os.fsync(sink.fileno())
     if seen != crc32c:
         name = content if isinstance(content, Path) else "the content"
@@ -254,6 +261,7 @@ def _make_directory(directory: Path) -> None:
 
 def _show(temporary: Path, target: Path) -> None:
     try:
+        # A link fails where the name exists; a rename would replace the object.
         target.hardlink_to(temporary)
     except FileExistsError as error:  # by a program that does not know of the lock
         raise AlreadyExists(f"{target} exists") from error

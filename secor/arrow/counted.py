@@ -40,5 +40,6 @@ def _bytes(value: Decimal | None) -> bytes | None:
         return None
     sign, digits, _ = value.as_tuple()
     number = int("".join(map(str, digits)) or "0") * (-1 if sign else 1)
+    # One bit more for the sign is in the division: -128 takes one byte, 128 takes two.
     bits = (number if number >= 0 else ~number).bit_length()
     return number.to_bytes(bits // 8 + 1, "big", signed=True)

@@ -33,6 +33,8 @@ def as_decimal(array: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
         array = _as_written(array)
     elif pa.types.is_integer(source):  # Arrow wants room for the longest ones there are
         array = array.cast(pa.decimal128(LONGEST_INTEGER, 0))
+    # First with all the room there is: so a number with too many digits fails in the second cast
+    # instead of wrapping around.
     decimals = array.cast(pa.decimal128(MOST_DIGITS, kind.scale)).cast(kind)
     difference = pc.abs(pc.subtract(decimals.cast(pa.float64()), numbers))
     close = pc.less_equal(difference, pc.multiply(pc.abs(numbers), CLOSE))

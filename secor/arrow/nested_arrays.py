@@ -73,6 +73,7 @@ def flatten(array: pa.Array) -> pa.Array:
     """Return what the lists of ``array`` hold, one after the other."""
     if array.null_count == len(array):  # Arrow does not do that with structs of JSON text
         return array.values[:0]
+    # Not ``values``: that ignores the slice, and gives what null lists hide.
     return pc.list_flatten(array)
 
 

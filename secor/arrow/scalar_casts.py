@@ -107,6 +107,8 @@ def _as_kind(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Arra
     if pa.types.is_decimal(kind) and (_is_number(source) or is_text(source)):
         return as_decimal(array, kind)
     if pa.types.is_floating(kind) and is_text(source):
+        # Twice, by way of a double: a text that no double holds must be refused, not become
+        # infinite.
         array = array.cast(pa.float64())
         if not _all(pc.is_finite(array)):
             raise ValueError("more than a double holds")
@@ -114,6 +116,7 @@ def _as_kind(array: pa.Array, source: pa.DataType, kind: pa.DataType) -> pa.Arra
     if pa.types.is_float32(kind) and pa.types.is_float64(source):
         return _narrow(array)
     if pa.types.is_temporal(kind) and _is_number(source):
+        # By way of the integer: Arrow casts no double to a time.
         return array.cast(count_type(kind)).cast(kind)
     if pa.types.is_time(kind) and is_text(source):
         moments = pc.binary_join_element_wise("1970-01-01", array.cast(pa.string()), "T")

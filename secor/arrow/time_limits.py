@@ -32,6 +32,7 @@ def readable(times: pa.Array) -> pa.Array:
     else:
         unit = "ms" if pa.types.is_date64(kind) else kind.unit
         first, end = (day * DAY * SECOND[unit] for day in (FIRST_DAY, END_DAY))
+    # A view, not a cast: it costs nothing and does not fail for values that no calendar has.
     counts = times.view(count_type(kind))
     if kind.bit_width > pa.int32().bit_width and end > INT64_END:  # nanoseconds hold fewer years
         return pc.is_valid(times)

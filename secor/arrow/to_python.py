@@ -69,6 +69,7 @@ def _scalars(array: pa.Array, integral: bool, nulls: bool) -> list[Any]:
         return [None if text is None else canonical(loads(text), nulls=nulls) for text in texts]
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         zero = pa.scalar(False if pa.types.is_boolean(kind) else 0, kind)
+        # numpy makes doubles of integers with nulls, and large ones would be rounded.
         whole = pc.fill_null(array, zero) if array.null_count else array
         numbers = whole.to_numpy(zero_copy_only=False)
         values: list[Any] = numbers.tolist()

@@ -305,6 +305,8 @@ def _avro(inputs: Inputs, sink: Sink, seed: bytes, codec: str | None) -> None:
                     codec=CODECS[codec] if codec else blocks.codec,
                     sync_marker=hashlib.sha256(b"avro" + seed).digest()[:16],
                 )
+            # Blocks are taken over as bytes, so all of them must be readable under the first file's
+            # schema.
             if blocks.writer_schema != schema:
                 raise _other_columns(inputs, key)
             for block in blocks:

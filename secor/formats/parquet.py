@@ -113,8 +113,11 @@ class ParquetWriter:
             SCHEMA,
             compression=CODECS[log_format.codec],
             version="2.6",
+            # Only what readers filter by: bounds of keys and values would put messages into the
+            # footer.
             write_statistics=["offset", "timestamp"],
             use_dictionary=["timestamp_type", "headers.list.element.key"],
+            # Rising numbers: differences take a byte or two where the numbers take eight.
             column_encoding={"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"},
             write_page_checksum=True,
         )

@@ -86,6 +86,8 @@ class RowGroups:
         """Take rows; give every group that is full."""
         start = 0
         while start < records.num_rows:
+            # Exactly as many as are missing: where groups end depends on the rows alone, never on
+            # how they came.
             part = records.slice(start, self._rows - len(self))
             start += part.num_rows
             self._held.add(part)

@@ -168,6 +168,7 @@ class _Blocks:
     def _feed_spilled(self) -> None:
         """Compress what was spilled, and keep the rest for a whole block."""
         if self._spilled and self._spill_sink is not None:
+            # What waits in memory came after what was spilled.
             rest, self._rest = self._rest, bytearray()
             self._spilled = 0
             for piece in self._spill_sink.take_spilled():
@@ -239,6 +240,8 @@ def compressing(sink: Sink, codec: str) -> Stream:
 def codec_identity(codec: str) -> str:
     """Name the codec and whatever else changes its bytes, for fingerprints."""
     if codec == "gzip":
+        # Part of the fingerprint: a process without the library makes other bytes, so its batches
+        # are another configuration's.
         return f"gzip:isal1:{ISAL_MEMORY}:{FED}" if isal_zlib is not None else f"gzip:zlib1:{FED}"
     if codec == "zstd":
         return f"zstd:3:{'.'.join(map(str, zstandard.ZSTD_VERSION))}:{FED}"

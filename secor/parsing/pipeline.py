@@ -166,6 +166,8 @@ class Pipeline:
                 f"{chunk.topic_partition}: the parser failed: {type(error).__name__}: {error}; what"
                 " a plug-in makes of a message must not depend on files or servers"
             ) from error
+        # Only for a chunk that was parsed to its end: one that needs a wider schema comes again,
+        # and its bad messages would count twice.
         self._limits.add(chunk, lost.bad)
         self._report(chunk.topic_partition, lost)
         return parts
@@ -190,6 +192,8 @@ class Pipeline:
         else:
             parts = self._place_parts(works)
         if lost.bad:
+            # Of the messages as they came, not as transforms have left them: a replay parses them
+            # again.
             parts.append(quarantine_part(chunk.records, lost.bad))
         return lost, parts
 

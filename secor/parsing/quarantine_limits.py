@@ -59,10 +59,13 @@ class BadLimits:
         limit = None
         if self.max_messages is not None and wrong > self.max_messages:
             limit = f"max_bad_messages = {self.max_messages}"
+        # A share of the whole window, though less was seen: the first bad message of ten must not
+        # stop a partition, and no cut of the chunks may change the answer.
         if self.max_ratio is not None and wrong > self.max_ratio * max(seen, self.window):
             limit = f"max_bad_ratio = {self.max_ratio:g}"
         if limit is None or not bad:
             return
+        # It is read again from its last commit once a person has acted, and counted from there.
         del self._counts[topic_partition]
         raise TooManyBad(
             f"{topic_partition}: {wrong} of the last {seen} messages cannot be parsed, more than "

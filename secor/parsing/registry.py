@@ -107,11 +107,14 @@ class SchemaRegistry:
             for wanted_id in wanted
             if wanted_id not in self._unknown or self._unknown[wanted_id].is_due(now)
         ]
+        # Bounded: a chunk of nonsense may name thousands of ids.
         for schema_id in new[: self._most_at_once]:
             if schema_id not in self._asked:
                 ask = self._ask if schema_id in self._unknown else self.schema
                 self._asked[schema_id] = self._threads.submit(ask, schema_id)
         done, waiting = wait(self._asked.values(), self._patience)
+        # What is still asked for stays, and is waited for in the next turn instead of being asked
+        # again.
         self._asked = {
             wanted_id: asked for wanted_id, asked in self._asked.items() if asked in waiting
         }

@@ -267,6 +267,7 @@ class _SameServer(urllib.request.HTTPRedirectHandler):
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
         """Return the request that follows, None to refuse it."""
+        # urllib would send the credentials along to wherever the redirect leads.
         if _origin(req.full_url) != _origin(newurl):
             return None
         return super().redirect_request(req, fp, code, msg, headers, newurl)

@@ -29,6 +29,8 @@ def look_at_first(growth: SchemaGrowth, schema: Schema, works: Sequence[Work]) -
     ]
     if not firsts:
         return
+    # The least offset over all groups: what other types a chunk has must not decide which message
+    # grows the schema.
     offset, index, row = min(firsts)
     first = works[index].decoded.rows.slice(row, 1)
     if not growth.has_new_fields(first):
@@ -72,6 +74,8 @@ def _grow(
         fitting = works[index].live & (offsets[index] >= offset)
         fitting[list(misfits[index])] = False  # what is in conflict adds nothing, here as elsewhere
         if index == grows:
+            # The one that asked for it counts, whatever it is in conflict with elsewhere: else the
+            # schema would not grow, and the same message would ask again for ever.
             fitting[row] = True
         following.append(works[index].decoded.rows.filter(pa.array(fitting)))
     growth.grow(works[grows].decoded.rows.slice(row, 1), following)

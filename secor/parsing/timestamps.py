@@ -167,6 +167,7 @@ class TimeReader:
         good = values == 0
         for least, beyond, unit in RANGES_OF_AUTO:
             inside = (sizes >= least) & (sizes < beyond)
+            # The usual case, all in one unit, needs no copies of parts.
             if inside.all():
                 return read(values, unit)
             if inside.any():

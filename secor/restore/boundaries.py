@@ -49,6 +49,7 @@ class Boundaries:
         if piece.records.num_rows <= rows and piece.size <= room:
             return piece, None
         fitting = int(np.searchsorted(np.cumsum(record_sizes(piece.records)), room, side="right"))
+        # An empty transaction takes one record, however large: else it would never be written.
         count = max(min(rows, fitting), 0 if records else 1)
         if count >= piece.records.num_rows:
             return piece, None

@@ -164,6 +164,7 @@ class JobControl:
             check_record(self._job, before, spec, partitions, archive)
             return replace(
                 before,
+                # The ids that were kept win: those of now may be of topics that were made anew.
                 targets={**targets, **before.targets},
                 archive=archive if before.archive is None else before.archive,
             )
@@ -213,6 +214,8 @@ class JobControl:
 
     def _try_change(self, change: Callable[[JobRecord | None], JobRecord]) -> JobRecord:
         writer = self._make_writer(f"secor:{self._job}::")
+        # Before the record is read: somebody else who is changing it is fenced, and what is read is
+        # final.
         writer.initialise()
         after = change(self.read())
         writer.begin()

@@ -58,6 +58,7 @@ class CopyWriter:
 
     def put(self, offsets: Mapping[SourcePartition, int | None]) -> None:
         """Write offsets, None to forget one.  Raises ``SecorError``."""
+        # Kept only after a success: after an error the writer's state is not known.
         writer, self._writer = self._writer, None
         if writer is None:
             writer = self._make_writer()
@@ -100,6 +101,7 @@ class OffsetCopies:
         except SecorError as error:
             self._again_at = self._clock.monotonic() + RETRY_EVERY
             with self._lock:
+                # What has been committed meanwhile is newer, and wins.
                 self._pending = {**pending, **self._pending}
             self._observer.not_copied(self._writer.topic, error)
         else:

@@ -245,6 +245,8 @@ class Engine:
     def _discover(self) -> None:
         if not self._follow or self._clock.monotonic() < self._discover_at:
             return
+        # Before the listing: an archive that cannot be listed is tried again after the interval,
+        # not in each turn.
         self._discover_at = self._clock.monotonic() + DISCOVER_EVERY
         try:
             listed = self._sources()
@@ -267,6 +269,8 @@ class Engine:
             return False
         pause = self._pace.debt()
         if pause > 0:
+            # In small steps, so that a stop is noticed. Between transactions only: one that waits
+            # inside would run into its timeout.
             self._clock.sleep(min(pause, _STEP))
             return True
         with self._lock:
@@ -292,6 +296,8 @@ class Engine:
     def _turn(self, assigned_source: AssignedSource) -> None:
         assert assigned_source.task is not None
         try:
+            # Outside the lock: a transaction takes seconds, and the main thread must go on polling,
+            # or the group would take this daemon for dead.
             turn = assigned_source.task.turn()
         except SecorError as error:
             self._report(assigned_source, error)
@@ -302,6 +308,8 @@ class Engine:
     def _report(self, assigned_source: AssignedSource, error: SecorError) -> None:
         with self._lock:
             meaning = self._schedule.failed(assigned_source, error)
+            # Asked after the schedule took the error in, under the same lock: a revocation in
+            # between would make a fault of what is none.
             still_ours = self._schedule.owns(assigned_source.offsets)
         # A daemon that lost a partition is fenced by its new owner: that is no fault.
         if still_ours:

@@ -54,6 +54,7 @@ def probe_fencing(
         )
     except RequestRefused as refused:
         refusal = refused.refusal
+        # Refused for its epoch, and for nothing else: another refusal proves nothing.
         if refusal.request is Request.END_TXN and refusal.action is WriterAction.FENCED:
             return []
         return [Finding(Severity.REFUSE, name, _advice(job, refusal.code, str(refusal)))]

@@ -73,6 +73,8 @@ def new_topic(
 
     ``needed`` is the least number of partitions for what is restored.
     """
+    # Brokers delete by the timestamps of messages: what is restored is old, and would go within
+    # minutes.
     settings = dict.fromkeys(ALWAYS_SET, KEEP_EVERYTHING["retention.ms"])
     later, left_out = {}, {}
     for name, value in archived.items():

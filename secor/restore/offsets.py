@@ -40,6 +40,7 @@ def job_key(job: str) -> bytes:
 
 def partition_of(job: str, source: SourcePartition, partitions: int) -> int:
     """Return the partition of the offsets topic, of ``partitions``, for a source partition."""
+    # Not the last partition: that is the job's own record's.
     return (murmur2(offset_key(job, source)) & 0x7FFFFFFF) % (partitions - 1)
 
 

@@ -62,9 +62,13 @@ class Opener:
         opened = Opened()
         if not self._mine(offsets, assignment):
             return opened
+        # First of all: this fences every earlier owner and ends its transaction, so what is read
+        # next can no longer change under us.
         writers = self._initialised(sources, opened.failed)
         if not writers:
             return opened
+        # After all ids are initialised, never before: an offset that was read while an old owner
+        # could still commit would have its messages written twice.
         table = read_offsets(self.log, offsets, self.settings.spec.job)
         # A stop, or a new owner, between the assignment and here: without this look two
         # daemons would fence each other in turns.

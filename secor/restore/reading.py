@@ -66,6 +66,8 @@ class ReadAhead:
 
     def _keep(self, piece: Piece) -> bool:
         with self._changed:
+            # Looked at before a piece is added, not after: a piece that is larger than the limit
+            # still passes.
             self._changed.wait_for(lambda: self._closed or self._bytes < self._most_bytes)
             if self._closed:
                 return False

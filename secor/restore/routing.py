@@ -104,6 +104,8 @@ PROVENANCE = ("secor-source-topic", "secor-source-partition", "secor-source-offs
 
 def first_millisecond(time: datetime) -> int:
     """Return the first whole millisecond since the epoch that is not before ``time``."""
+    # Floor division of the negative rounds up. Floats would be off by a millisecond for times like
+    # these.
     return -((EPOCH - time) // timedelta(milliseconds=1))
 
 

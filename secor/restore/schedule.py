@@ -179,6 +179,8 @@ class Schedule:
             if self._due(assigned_source, now)
         ]
         for assigned_source in due:
+            # To open comes before turns: an opening fences a dead owner, whose open transaction
+            # holds back readers of the target.
             if assigned_source.phase in _UNOPENED:
                 # All of the partition together: its offsets are read once for all of them.
                 together = tuple(

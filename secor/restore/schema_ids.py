@@ -90,6 +90,7 @@ def with_new_ids(
     if not changes.any():
         return column, 0, unknown
     numbers = np.fromiter((new[old] for old in sorted(new)), np.int64, len(new))
+    # A copy: the buffers are shared with other columns, and with readers of the archive.
     changed = content.copy()
     places = places[changes]
     encoded = numbers[indices[changes]].astype(">u4").view(np.uint8).reshape(-1, 4)

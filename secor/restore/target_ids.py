@@ -28,6 +28,7 @@ def remade(kept: Mapping[str, str], now: Mapping[str, str | None]) -> Iterator[F
     One that has no id ``now`` does not exist, or the broker that was asked does not know it yet.
     """
     for topic, before in sorted(kept.items()):
+        # None is no proof: a broker may not have heard of the topic yet.
         if now.get(topic) not in (None, before):
             yield Finding(
                 Severity.REFUSE,
@@ -80,4 +81,5 @@ class TargetGuard:
             return
         for finding in remade(self._kept, self._ask(sorted(self._kept))):
             raise TargetRemade(f"{finding.topic}: {finding.what}")
+        # After the look: one that raised is repeated at once.
         self._look_at = self._clock.monotonic() + LOOK_EVERY

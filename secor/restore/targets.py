@@ -53,6 +53,8 @@ class Targets:
             count = self._count(name)
             if not count:
                 raise Unavailable(f"{source}: the brokers do not know the target {name} (yet)")
+            # The id is recorded before the first message: a target that is deleted and made again
+            # later must not be taken for this one.
             self._keep(name)
             known = {**self._routing.partitions, name: count}
             self._routing = replace(self._routing, partitions=known)

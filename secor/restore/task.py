@@ -156,6 +156,7 @@ class Task:
     def _transaction(self, reader: PieceReader, first: Piece) -> Turn:
         began = self._settings.clock.monotonic()
         self._settings.observer.began(self.source)
+        # For one transaction: the next one tries what has failed again.
         end_at, self._end_at = self._end_at, None
         self._writer.begin()
         written = _Written(first)
@@ -230,11 +231,17 @@ class Task:
         """Write the offset into the open transaction, and commit both."""
         settings = self._settings
         job, now = settings.spec.job, int(settings.clock.now() * 1000)
+        # All records must be acknowledged before their places on the target are known, and before
+        # the offset goes out: without transactions, that order is what keeps a crash from losing
+        # some.
         self._writer.flush()
         pairs = pairs_record(job, self.source, self._writer.placements, now)
         if pairs is not None:
             self._writer.write(self._offsets, pairs)
         stored = StoredOffset(next_offset, settings.spec.hash).encode()
+        # Into the same transaction as the records: both are there or neither is.
         self._writer.write(self._offsets, record(offset_key(job, self.source), stored, now))
         self._writer.commit()
+        # Only here: a commit that raised may or may not have happened, and the offsets topic is
+        # asked.
         self.next_offset = next_offset

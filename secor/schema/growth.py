@@ -99,6 +99,8 @@ class _Growing:
         for name, kind in new_types.items():
             if len(name) > LONGEST_NAME or name.lower() in taken or self._room <= 0:
                 continue
+            # Taken before the fields within it: they count, too, and a column that shows no type
+            # gives its place back.
             self._room -= 1
             new = self._column(kind, depth + 1)
             if new is None:
@@ -193,6 +195,8 @@ class GrowthFinder:
         wrong = [row for row in bad if live[row]]
         if not wrong and not extra.any():
             return None, bad
+        # Rows that do not fit are looked at apart: what they would add must not count unless they
+        # then fit.
         extra[wrong] = False
         added = first_that_adds(rows, np.flatnonzero(extra).tolist(), self._fields, self._adds)
         grows, reasons = self._first_grown(rows, wrong)

@@ -144,6 +144,8 @@ class _Guarded(Generic[Item, Result]):
         try:
             results.extend(self._work(iter(items)))
         except SecorError as found:
+            # A result, not an exception: Spark would repeat the task four times, and then end the
+            # whole job with a text.
             error = found
         yield TaskOutcome(tuple(results), error)
 
@@ -159,6 +161,7 @@ def _watched(
     group = f"secor-backfill-{uuid.uuid4().hex}"
 
     def go() -> list[TaskOutcome[Any]]:
+        # In the thread that runs the job: Spark keeps job groups by thread.
         context.setJobGroup(group, "secor backfill", interruptOnCancel=True)
         return collect()
 

@@ -74,6 +74,7 @@ class SparkHudiEngine(TableEngine):
                     return MergeResult()
                 return self._write_changes(session, write, key, settings.precombine, options)
         except Unavailable as error:
+            # The guard ran in a task: of its error nothing but the text comes back through the JVM.
             if MOVED in str(error.__cause__):
                 raise Refused(f"{name}: {MOVED}") from error
             raise

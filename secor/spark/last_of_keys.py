@@ -111,6 +111,7 @@ class ChangeOrder:
         else:
             ranks = _ranks(self._columns[self._order])
             values = _values(ranks, keys, sources, offsets)
+        # The last of the arrays sorts first: by key, then topic partition, then value, then offset.
         in_order = np.lexsort((offsets, values, sources, keys))
         ends_of_partitions = _ends(keys[in_order], sources[in_order])
         of_partitions = in_order[ends_of_partitions]
@@ -185,6 +186,8 @@ class _LeftOut:
             left_out[np.concatenate(pieces)] = True
             left_out = left_out[in_order]
             targets = np.flatnonzero(ends & left_out)
+            # The place of the last change before each one that brings a value; compared with where
+            # its key begins, as it may be of the key before.
             last_known = np.maximum.accumulate(np.where(left_out, -1, places))[targets]
             known_here = last_known >= starts[targets]
             if not known_here.all():

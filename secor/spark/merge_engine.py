@@ -49,11 +49,14 @@ def java_publish(
     builder = builder.setProperties(dict(commit.properties))
     changed = builder.build()
     try:
+        # The library's own compare-and-set: it refuses where the metadata is no longer ``present``.
+        # No retry around it: the caller has to read the vector anew.
         operations.commit(present, changed)
     except Py4JJavaError as error:
         why = str(error.java_exception.toString())
         refused = str(error.java_exception.getClass().getName()) in _REFUSED
         return CommitResult(Outcome.REFUSED if refused else Outcome.UNKNOWN, why=why)
+    # The connection to the JVM broke after the request was sent.
     except (Py4JError, OSError) as error:
         return CommitResult(Outcome.UNKNOWN, why=str(error))
     return CommitResult(Outcome.DONE)
@@ -99,6 +102,7 @@ class SparkMergeEngine(TableEngine):
         session = self._application.session(merge.table.identifier)
         with failing_as(f"table {merge.table.identifier}: Spark could not merge", self._log_place):
             target = table_name(self._catalog, merge.table.identifier)
+            # A vector moves with a snapshot only, also where there is nothing to merge.
             if not merge.files:
                 stage_nothing(session, target, merge)
                 return MergeResult()
@@ -114,6 +118,7 @@ class SparkMergeEngine(TableEngine):
                 unknown = last.unknown
                 try:
                     if last.kept:
+                        # Counted before the merge: afterwards the table has rows for all of them.
                         unknown += _count_unknown(session, target, key, names)
                     session.sql(_merge_statement(target, key, names, last.kept))
                 finally:
@@ -152,6 +157,8 @@ def _prepare(session: SparkSession, merge: BranchMerge) -> None:
         if name in merge.summary:
             session.conf.set(SNAPSHOT_PROPERTY + name, merge.summary[name])
         else:
+            # The session is used again for each merge of a table: what an earlier one has set would
+            # get into this summary.
             session.conf.unset(SNAPSHOT_PROPERTY + name)
 
 

@@ -86,10 +86,12 @@ def start_spark(
         "spark.sql.shuffle.partitions": "8",
         **REMEMBERED,
         **settings,
+        # Last, so that nothing the user sets comes after them: times of rows depend on it.
         **LEAST,
     }
     builder = SparkSession.builder.appName(name)
     if not under_spark_submit():
+        # Else Spark's workers are the first python3 on the PATH, which may not have this package.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.update(environment)
         if "JAVA_HOME" not in os.environ:

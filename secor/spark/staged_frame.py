@@ -133,6 +133,7 @@ class StagedReader:
         frame = None
         if order is not None:
             last = order.last()
+            # Its memory is needed for the rows that are chosen next.
             del order
             frame = self._chosen_by_driver(session, staged, rows, last, starts, stack)
         if frame is None:

@@ -76,6 +76,7 @@ def get_or_start(
         with _printing_to_stderr(), jvm.starting():
             return cast("SparkSession", _within(timeout, builder))
     except Empty as error:
+        # A JVM that hangs would keep its ports and memory, and the next start would wait for it.
         kill_jvm()
         why = f"Spark did not start within {timeout:g} s (spark.timeout)"
         raise Unavailable(why + _last_words(log, began)) from error
@@ -101,6 +102,7 @@ def _printing_to_stderr() -> Iterator[None]:
     """
     sys.stdout.flush()
     stdout = os.dup(1)
+    # The JVM inherits descriptors, not Python's ``sys.stdout``.
     os.dup2(2, 1)
     try:
         yield

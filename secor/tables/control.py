@@ -109,6 +109,8 @@ class SharedChannel:
     def _receive(self, queue: deque[ControlEvent]) -> list[ControlEvent]:
         with self._lock:
             for event in self._channel.receive():
+                # The end that asks first fetches for all: each end has its own queue, bounded, and
+                # misses nothing.
                 for each in self._queues:
                     each.append(event)
             arrived = list(queue)

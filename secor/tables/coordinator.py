@@ -96,6 +96,7 @@ class Coordinator:
             now,
             leads=self._leads(),
             partitions=self._partitions,
+            # Asked for each time, used when a cycle begins: the decision itself stays pure.
             commit=self._new_id(),
             timing=self._timing,
         )
@@ -135,6 +136,8 @@ class Coordinator:
             self._cycle = self._cycle.finish(self._clock.monotonic(), self._timing)
 
     def _ask(self) -> None:
+        # Asked once, at the beginning: answers are compared with what the group had then, and a
+        # topic that is new waits for the next cycle.
         self._partitions = self._topics.partitions()
         self._send(EventKind.START_COMMIT)
 
@@ -158,6 +161,7 @@ class Coordinator:
             missing=missing,
             committed=lambda result: self._send(EventKind.COMMIT_TO_TABLE, result),
         )
+        # Last: workers that hear it forget the cycle and answer no more.
         self._send(EventKind.COMMIT_COMPLETE)
         now = self._clock.monotonic()
         self._observer.cycle_ended(now - self._cycle.began, len(missing))

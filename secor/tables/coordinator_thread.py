@@ -27,6 +27,8 @@ class CoordinatorThread:
     def close(self, timeout: float = 60.0) -> None:
         """Let the present step end, at most ``timeout`` seconds."""
         self._closing.set()
+        # Bounded: a commit that waits for Spark must not hold up the end of the process. What it
+        # leaves is staged, and the next coordinator settles it.
         self._thread.join(timeout)
 
     def _run(self) -> None:

@@ -68,6 +68,8 @@ class Cycle:
 
     def answer(self, commit: str, partitions: frozenset[TopicPartition]) -> Cycle:
         """Note that these have answered; ignore answers to another cycle."""
+        # A late answer to an earlier cycle says nothing of this one: its worker may have read on
+        # since.
         if self.state is not State.COLLECTING or commit != self.commit:
             return self
         return replace(self, answered=self.answered | partitions)
@@ -198,11 +200,13 @@ def valid_through(
     if previous is not None and previous > now:
         previous = None
     limiting = partitions - complete
+    # A partition that was never seen may hold anything: it is not "no limit".
     if not limiting <= greatest.keys():
         return previous
     if limiting:
         reached = min(greatest[topic_partition] for topic_partition in limiting)
     elif greatest:
+        # All are complete: nothing is missing anywhere, so the newest message is reached.
         reached = max(greatest.values())
     else:
         return previous

@@ -120,6 +120,7 @@ class CycleResponder:
             if event.kind is EventKind.COMMIT_COMPLETE:
                 self._request = None
             elif event.kind is EventKind.START_COMMIT:
+                # Asked again: the coordinator may be a new one that has not heard our answers.
                 self._answered = set()
         # An earlier coordinator that does not know it yet has a lower epoch, and is not obeyed.
         elif event.kind is EventKind.START_COMMIT and (
@@ -151,7 +152,11 @@ class CycleResponder:
             else:
                 if status.sealed is None:
                     self._uploading[key] = OffsetRange(status.committed, status.next_offset)
+                # Asked in each round until it is committed: a batch may not be sealed while another
+                # is uploaded.
                 self._loop.seal(key)
+        # One event for all that are ready in this round: a thousand partitions are not a thousand
+        # events.
         if answers:
             self._send(EventKind.DATA_COMPLETE, request, tuple(answers))
             self._answered |= {answer.topic_partition for answer in answers}
@@ -201,6 +206,8 @@ class _FirstMessages:
         begins = self._begins.setdefault(status.topic_partition, status.next_offset)
         if begins is None:
             return False
+        # An unknown end is no reason to answer: the partition was just assigned, and its log may be
+        # full.
         is_at_end = status.known_end is not None and status.known_end <= begins
         due = begins == status.next_offset == status.committed and not is_at_end
         if not due:

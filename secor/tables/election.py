@@ -48,6 +48,8 @@ class Election:
         """Return whether this process has the first one, as far as is known."""
         now = self._clock.monotonic()
         if now - self._asked >= LOOK_EVERY:
+            # Before the question: brokers that do not answer are asked again after LOOK_EVERY, not
+            # in each step.
             self._asked = now
             try:
                 self._first = min(self._topics.partitions(), default=None)
@@ -128,6 +130,8 @@ class StandbyElection:
         self._look_for_topic(now)
         if not self._missing:
             self._report_standby(now)
+        # Nobody can be assigned a partition of a topic that is not there, so everyone leads: two
+        # commits at once are only slower.
         return self._missing
 
     def _take_events(self) -> None:

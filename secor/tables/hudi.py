@@ -152,6 +152,8 @@ def write_options(
         **DEFAULTS,
         "hoodie.index.type": "BUCKET" if upserts else "SIMPLE",
         **({} if settings.type == "copy-on-write" else {"hoodie.compact.inline": "true"}),
+        # Between the defaults and what follows: users overrule the former, never what exactness
+        # rests on.
         **settings.properties,
         "hoodie.table.name": name,
         "hoodie.database.name": namespace,
@@ -162,6 +164,7 @@ def write_options(
         "hoodie.datasource.write.table.type": TYPES[settings.type],
     }
     if not upserts:
+        # Rows are identified by their place in Kafka: a second write of the same row is dropped.
         options.setdefault("hoodie.datasource.insert.dup.policy", "drop")
     if settings.precombine is None:
         options["hoodie.record.merge.mode"] = "COMMIT_TIME_ORDERING"

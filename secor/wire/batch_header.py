@@ -110,6 +110,7 @@ def count_right(heads: Headers, sizes: npt.NDArray[np.int64]) -> int:
 
     Of these ``check_header`` would find nothing wrong but the CRC, which nobody looked at.
     """
+    # To 64 bits first: in their own types the sum could wrap around, and a lying header look right.
     base, delta = heads["base_offset"].astype(np.int64), heads["last_offset_delta"].astype(np.int64)
     right = (heads["magic"] == 2) & (heads["length"] == sizes[: len(heads)] - LENGTH_FOLLOWS)
     right &= (delta >= 0) & (heads["count"] >= 0) & (base <= LARGEST_OFFSET - delta)

@@ -105,6 +105,7 @@ def decode_chunks(
             epoch = _known(leader_epoch)
         yield from _pieces(_chunk(topic_partition, part, start, until, epoch))
     if not whole:
+        # Only now, after the good ones were given: it says what is wrong with the first bad one.
         check_header(topic_partition, run.batch(right), reached, check_crc=check_crc)
         raise corrupt(topic_partition, reached, "the batch is wrong")
     if last < 0 and end > start:

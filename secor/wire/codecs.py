@@ -65,6 +65,7 @@ def _lz4(data: memoryview, most: int) -> bytes:
     try:
         if claimed > most:
             raise _too_large(most)
+        # It cannot be too large whatever is in it, so the quick function without a limit will do.
         if len(data) * _LZ4_BEST_RATIO <= most:
             return bytes(lz4.frame.decompress(data))
         decompressor = lz4.frame.LZ4FrameDecompressor()
@@ -90,6 +91,8 @@ def _gzip(data: memoryview, most: int) -> bytes:
         room -= len(piece)
         if not member.eof and room > 0:
             raise InvalidPayload("the gzip stream is cut off")
+        # gzip streams may be several members, one behind the other, and the library stops after the
+        # first.
         rest = member.unused_data
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
@@ -116,6 +119,7 @@ def _snappy(data: memoryview, most: int) -> bytes:
 
 def _snappy_block(block: memoryview, room: int, most: int) -> bytes:
     try:
+        # The length that the block claims, before memory is taken for it.
         if cramjam.snappy.decompress_raw_len(block) > room:
             raise _too_large(most)
         return bytes(cramjam.snappy.decompress_raw(block))

@@ -72,6 +72,8 @@ def load() -> tuple[Extension | None, str]:
         loaded = cast("Extension", import_module("secor.wire._compiled"))
     except ImportError as error:
         return None, f"numpy, because the compiled extension is not there ({error}); {BUILD}"
+    # A checkout that was updated keeps the old build, which may decode in another way than its
+    # sources say.
     if crc32(b"".join(source.read_bytes() for source in SOURCES)) != loaded.SOURCE_CRC32:
         return None, f"numpy, because the compiled extension is of another version; {BUILD}"
     absent = [CODECS[codec] for codec in range(1, 5) if codec not in loaded.SMALL_CODECS]

@@ -142,6 +142,7 @@ def split_rows(
     while start < records.num_rows:
         before = int(ends[start - 1]) if start else 0
         fitting = int(np.searchsorted(ends, before + most_bytes - HEADER.size, side="right"))
+        # One row at least, or a message that is too large would never be passed.
         until = max(start + 1, min(fitting, start + most_records))
         yield records.slice(start, until - start)
         start = until

@@ -23,6 +23,7 @@ def murmur2(data: bytes) -> int:
 
 def partitions_of(keys: pa.Array, partitions: int) -> npt.NDArray[np.int64]:
     """Return the partition of each key as Java's default partitioner chooses it."""
+    # Java's toPositive: the sign bit is masked, not negated.
     return (murmur2_column(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
 
 
@@ -44,6 +45,7 @@ def _of_one_length(table: npt.NDArray[np.uint8]) -> Hashes:
     words = np.ascontiguousarray(table[:, : whole * 4]).view("<u4")
     hashes = np.full(rows, _SEED ^ np.uint32(length), np.uint32)
     for index in range(whole):
+        # 32 bits that wrap around, as Java's int does.
         k = words[:, index].astype(np.uint32) * _M
         k ^= k >> np.uint32(24)
         hashes = hashes * _M ^ k * _M

@@ -100,6 +100,7 @@ class Passes:
                     yield self._end(single)
                 base = int(self._run.heads["base_offset"][self._wanted[single]])
                 raise corrupt(self._topic_partition, base, str(error)) from error
+            # Offsets of Arrow's columns have 32 bits.
             if self._size + len(records) > LARGEST_BUFFER:
                 yield self._end(single)
             self._unpacked.append(single)

@@ -20,6 +20,8 @@ RESTORE_MUTANTS = (
         """        writers = self._initialised(sources, opened.failed)
         if not writers:
             return opened
+        # After all ids are initialised, never before: an offset that was read while an old owner
+        # could still commit would have its messages written twice.
         table = read_offsets(self.log, offsets, self.settings.spec.job)
 """,
         """        table = read_offsets(self.log, offsets, self.settings.spec.job)

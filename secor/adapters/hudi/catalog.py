@@ -103,6 +103,8 @@ class HudiCatalog(IcebergCatalog):
         timeline = self._timelines.read(table.location)
         notes = self._notes.list(identifier)
         if timeline is None:
+            # A table without a timeline that had commits of ours was deleted: to begin it anew
+            # would lose its rows without a word.
             if notes:
                 raise NotFound(f"{identifier}: there is no Hudi table any more in {table.location}")
             return table
@@ -137,6 +139,8 @@ class HudiCatalog(IcebergCatalog):
             )
         if commit.branch != MAIN:
             raise ConfigurationError(f"table {table.identifier}: a Hudi table has no branches")
+        # Before the write: if the table is rolled back to before this commit later, the note is the
+        # only trace of it.
         self._note(table)
         metadata = {**commit.properties, **commit.summary}
         base = _commit_of_group(table, self._group)

@@ -61,6 +61,7 @@ def require_unmoved(
         raise Refused(f"{MOVED}: its newest commit is {own.added.get(SUMMARY_COMMIT)}")
     if not taken_back.issuperset(own.taken_back):
         raise Refused(f"{MOVED}: commits were taken back: {', '.join(own.taken_back)}")
+    # Ours alone: another one that goes on may be rolling us back, or complete first.
     if len(timeline.writing) != 1:
         raise Refused(f"{MOVED}: {len(timeline.writing)} writes go on")
     if not timeline.writing.isdisjoint(reader.planned_rollbacks(timeline)):
@@ -114,6 +115,7 @@ def is_undone(planned: Mapping[str, str], requested: str, completed: str) -> boo
 
     Only a writer that begins does that: nobody else rolls back what is not completed.
     """
+    # Both are Hudi's times, texts of the same length, so they compare as texts.
     return requested in planned and planned[requested] < completed
 
 

@@ -45,6 +45,8 @@ def delete_leftovers(timelines: TimelineReader, location: str) -> list[str]:
     timeline = timelines.read(location)
     if timeline is None:
         return []
+    # Archived commits are on no timeline any more, and their files are the table's: what is older
+    # than the oldest known commit is left alone.
     archives = (stored.key for folder in _ARCHIVES for stored in store.list(f"{location}/{folder}"))
     archived = any(not key.endswith("/") for key in archives)
     oldest = _oldest_known(timeline, archived=archived)
@@ -73,7 +75,9 @@ def delete_empty_table(timelines: TimelineReader, location: str) -> None:
     if timelines.read(location) is not None:
         return
     keys = [stored.key for stored in timelines.store.list(f"{location}/.hoodie/")]
+    # Only directories: one file means that somebody has begun the table.
     if all(key.endswith("/") for key in keys):
+        # The deepest first: a file system does not delete a directory that has something in it.
         for key in sorted(keys, key=len, reverse=True):
             timelines.store.delete(key)
 

@@ -198,9 +198,12 @@ def _timeline(names: Iterator[tuple[str, int]], folder: str, *, own: bool) -> Ti
             completed.append(Instant(times[0], action, times[-1], folder + name))
             if action == ROLLBACK:  # its plan may be archived before itself
                 rollbacks.setdefault(times[0], Rollback(times[0], folder + name, size))
+    # An instant leaves its requested and inflight files behind: only without a completed one it is
+    # still pending.
     done = {instant.requested for instant in completed}
     going_on = frozenset(requested for requested in pending if requested not in done)
     writing = frozenset(requested for requested in going_on if pending[requested] in WRITES)
+    # By completion: what was requested first may be completed last, and readers count by that.
     by_completion = tuple(sorted(completed, key=lambda instant: instant.completed))
     bare = frozenset(done - pending.keys())
     return Timeline(by_completion, writing, going_on, bare, tuple(rollbacks.values()))

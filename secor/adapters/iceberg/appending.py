@@ -100,6 +100,8 @@ class AppendedSnapshot:
             for spec in self._metadata.partition_specs
         }
         self._schema = self._metadata.schema()
+        # Random for each try: a repeated one must never write over manifests that the first may
+        # have got into the table.
         self._uuid = uuid.uuid4()
         self._numbers = itertools.count()
         self.snapshot_id = self._metadata.new_snapshot_id()
@@ -194,6 +196,8 @@ class AppendedSnapshot:
                     ManifestEntry.from_args(
                         status=ManifestEntryStatus.ADDED,
                         snapshot_id=self.snapshot_id,
+                        # None means the snapshot's own, which the catalog gives: a number that was
+                        # guessed here would be wrong after a lost race.
                         sequence_number=None,
                         file_sequence_number=None,
                         data_file=data_file,
@@ -207,6 +211,7 @@ class AppendedSnapshot:
         return [
             manifest
             for manifest in self._base.manifests(self._io)
+            # Manifests with nothing but deleted entries say nothing to a new snapshot.
             if manifest.has_added_files() or manifest.has_existing_files()
         ]
 
@@ -276,6 +281,7 @@ class AppendedSnapshot:
 
     def _new_location(self, name: str) -> str:
         location = self._locations.new_metadata_location(name)
+        # Noted before it is opened: a file that was begun is to be deleted, too.
         self.written.append(location)
         return location
 

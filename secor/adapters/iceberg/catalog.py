@@ -64,6 +64,8 @@ class TimeLimit(HTTPAdapter):
 
     def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
         """Send it; see ``HTTPAdapter``."""
+        # requests waits for ever by default, and a silent server would hold the cycle of all
+        # tables.
         options["timeout"] = options.get("timeout") or self._timeout
         return super().send(request, *args, **options)
 
@@ -168,6 +170,8 @@ class IcebergTables:
             update = transaction.update_schema()
             for change in changes:
                 _apply(update, change, where)
+            # Taken out of the library's transaction, so that the properties go into the same commit
+            # and nothing is repeated.
             updates, requirements = update._commit()
         if not updates:
             return table

@@ -117,6 +117,7 @@ class Publication:
                 ref_name=commit.branch,
                 type=SnapshotRefType.BRANCH,
                 snapshot_id=self._head,
+                # Repeated, or the branch would lose them: the update replaces the whole reference.
                 max_ref_age_ms=ref.max_ref_age_ms if ref else None,
                 max_snapshot_age_ms=ref.max_snapshot_age_ms if ref else None,
                 min_snapshots_to_keep=ref.min_snapshots_to_keep if ref else None,
@@ -127,7 +128,11 @@ class Publication:
     def requirements(self) -> tuple[TableRequirement, ...]:
         """Return what must be as it was seen."""
         return (
+            # A table that was dropped and made again has the same name, and perhaps a branch
+            # without snapshots, too.
             AssertTableUUID(uuid=self.table.metadata.table_uuid),
+            # The compare-and-set on which everything rests: the branch is where the vector was
+            # read.
             AssertRefSnapshotId(ref=self.commit.branch, snapshot_id=self.commit.base),
         )
 
@@ -147,6 +152,8 @@ class IcebergCatalog(IcebergTables):
         if base is None and commit.branch != MAIN:
             base = table.refs.get(MAIN)  # a new branch begins where main is
         publication = Publication(library_table, commit, base)
+        # Written before the request: until the catalog moves the branch, nothing refers to these
+        # files.
         publication.append(commit.files)
         return self._publish(publication)
 
@@ -162,6 +169,8 @@ class IcebergCatalog(IcebergTables):
         except OutcomeUnknown as error:
             return CommitResult(Outcome.UNKNOWN, why=str(error))
         except (Refused, NotFound, ConfigurationError) as error:
+            # Looked at before anything is deleted: if the first of two requests was carried out,
+            # the manifests are the table's now.
             if self._may_be_there(publication):
                 return CommitResult(Outcome.UNKNOWN, why=str(error))
             publication.discard()

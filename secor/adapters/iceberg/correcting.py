@@ -135,6 +135,8 @@ class CorrectedSnapshot(AppendedSnapshot):
                 right = corrections.get(file.file_path, {})
                 for line, name in _TOTALS.items():
                     changed[line] += right.get(name, getattr(file, name)) - getattr(file, name)
+                # As existing, with the numbers that they have: as new files they would get out of
+                # reach of the deletes on them.
                 writer.existing(
                     ManifestEntry.from_args(
                         snapshot_id=entry.snapshot_id,

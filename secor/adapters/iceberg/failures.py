@@ -160,13 +160,17 @@ def _wrong() -> tuple[type[Exception], ...]:
 
 def _imported(names: Sequence[tuple[str, str]]) -> tuple[type[Exception], ...]:
     return tuple(
-        getattr(sys.modules[module], name) for module, name in names if module in sys.modules
+        # Nothing is imported for this: what was never imported cannot have raised.
+        getattr(sys.modules[module], name)
+        for module, name in names
+        if module in sys.modules
     )
 
 
 def failure(error: Exception, action: str, *, writes: bool) -> SecorError:
     """Return the program's error for one of the library's."""
     text = f"{action}: {_text(error)}"
+    # First: some classes below are its bases, and would call an unknown outcome a known one.
     if isinstance(error, exceptions.CommitStateUnknownException):
         return OutcomeUnknown(text)
     if isinstance(error, _REFUSED):

@@ -32,6 +32,8 @@ def refused_files(table: LibraryTable, files: Sequence[TableFiles]) -> dict[str,
             refused |= dict.fromkeys((file.path for file in of_table.files), str(error))
             continue
         empty = StagedFile("control", "parquet", 1, 1, 0, 0, (None,) * len(spec.fields))
+        # Not even a file without values can be written: it is the table's fault, and no file is to
+        # be noted for it.
         if snapshot.why_not(spec, empty) is not None:
             continue
         for file in of_table.files:

@@ -55,6 +55,8 @@ class MergingCatalog(IcebergCatalog):
         if _needs_publisher(table):
             self._publisher_of(table).allow_staging(table, branch)
             return self.load_table(table.identifier)
+        # Without the property Spark's MERGE is visible at once, before anybody has compared the
+        # base.
         if table.properties.get(STAGED_WRITES, "false").lower() != "true":
             update = SetPropertiesUpdate(updates={STAGED_WRITES: "true"})
             table = self._change(table, f"{STAGED_WRITES} cannot be set", update)
@@ -68,6 +70,7 @@ class MergingCatalog(IcebergCatalog):
         begin = SetSnapshotRefUpdate(
             ref_name=branch, type=SnapshotRefType.BRANCH, snapshot_id=table.refs[MAIN]
         )
+        # Only if nobody else has made it: it might be elsewhere by now.
         missing = AssertRefSnapshotId(ref=branch, snapshot_id=None)
         return self._change(table, f"branch {branch} cannot be made", begin, missing)
 
@@ -91,6 +94,8 @@ class MergingCatalog(IcebergCatalog):
             if published.outcome is not Outcome.DONE:
                 return published
             return replace(published, table=self.load_table(table.identifier))
+        # The staged snapshot is the new head; what is appended goes on top of it, and one update
+        # moves the branch over both.
         publication = Publication(library_table_of(table), commit, staged)
         if appended:
             publication.append(appended)

@@ -150,6 +150,8 @@ class StoredFile(InputFile, OutputFile):
                         return
                 if not overwrite:
                     raise
+                # Stores here know put-if-absent alone. Only the library's own rewriting of a file
+                # comes this way.
                 self._store.delete(self._location)
                 self._store.put(self._location, content, crc32c.crc32c(content), {})
 

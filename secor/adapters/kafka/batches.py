@@ -88,7 +88,10 @@ class BatchRecords(PartitionRecords):
         if not len(run):
             return []
         self.leader_epoch = run.heads["leader_epoch"][-1]
+        # Also behind control batches and gaps: the last record's offset plus one would stay below
+        # the log's end for ever.
         self.next_fetch_offset = max(self.next_fetch_offset, int(run.nexts[-1]))
+        # The first batch after a seek may begin below the position.
         kept = run.where(~run.control & (run.nexts > self.fetch_offset))
         return [kept] if len(kept) else []
 
@@ -106,6 +109,8 @@ class BatchRecords(PartitionRecords):
         while (batch := records.next_batch()) is not None:
             if not batch.validate_crc():
                 raise CorruptRecordError("its checksum is wrong")
+            # Formats 0 and 1 are only in topics of brokers before 0.11: the client's own reader
+            # will do.
             if batch.magic < 2:
                 yield from self._old(batch)
                 continue

@@ -77,9 +77,12 @@ class Client:
             "reconnect_backoff_max_ms": 2000,
             **options,
             **settings,
+            # Out of range is an error for us to decide. "earliest" and "latest" jump without a
+            # word, and lose or repeat messages.
             "auto_offset_reset": "none",
             "enable_auto_commit": False,
             "isolation_level": "read_committed" if committed else "read_uncommitted",
+            # Else asking for a topic that was deleted makes it again.
             "allow_auto_create_topics": False,
             "metrics_enabled": False,
             # Beyond this many a connection refuses; uploads commit side by side.

@@ -156,7 +156,10 @@ async def _fetch(
                 ],
             )
         ],
+        # Offsets of a transaction that is still open do not count: without this, an old value may
+        # be read just after the transaction's commit.
         require_stable=True,
+        # Asking for all offsets of a group exists since version 2.
         min_version=0 if names else 2,
         max_version=_LATEST,
     )
@@ -221,6 +224,7 @@ async def commit_one(
         ],
     )
     sent = client.manager.send(request, node_id=client.aside(node, "ledger"))
+    # The one failure that is certain: nothing was written to the connection.
     if sent.failed() and isinstance(sent.exception, kafka_errors.NodeNotReadyError):
         raise Unavailable(f"{topic_partition}: the coordinator cannot be asked for now")
     try:

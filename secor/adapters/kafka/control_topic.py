@@ -229,6 +229,7 @@ class ControlTopic:
 
     def _serve(self) -> None:
         self._create()
+        # Without a group: every process hears every event.
         consumer = KafkaConsumer(
             **self._options,
             group_id=None,
@@ -255,6 +256,7 @@ class ControlTopic:
                 {
                     self._topic: {
                         "num_partitions": 1,
+                        # The brokers' own default.
                         "replication_factor": -1,
                         "configs": {"retention.ms": str(RETENTION_MS), "cleanup.policy": "delete"},
                     }

@@ -74,6 +74,7 @@ def translated(error: BaseException, what: str) -> SecorError:
     if isinstance(error, SecorError):
         return error
     text = f"{what}: {_describe(error)}"
+    # Before the classes that it belongs to: the advice is another.
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
         return AccessDenied(
             f"{text}; check kafka.sasl_plain_username and kafka.sasl_plain_password, or the"

@@ -147,6 +147,8 @@ class FetchHandler:
         state = self._client.subscription.assignment.get(to_client(topic_partition))
         # The post may be late: a rebalance or another start since has the later word.
         if state is not None and self._queue.epoch(topic_partition) == epoch:
+            # ``seek`` marks the position as the caller's, so that an answer to an earlier request
+            # is dropped.
             state.seek(offset)
             self._readings[topic_partition] = _Reading(epoch)
             self._apply(topic_partition)

@@ -257,6 +257,7 @@ def reset_sessions(fetcher: Any, nodes: Iterable[Any]) -> None:
     for node in nodes:
         handler = fetcher._session_handlers.get(node)
         if handler is not None:
+            # The client's own way to begin a session anew: its next request names all partitions.
             handler.handle_error(None)
 
 
@@ -298,6 +299,7 @@ def is_fenced(coordinator: Any) -> bool:
 
 def add_connection(cluster: Any, name: str, broker: Any) -> None:
     """Let ``name`` be another connection to the address of ``broker``."""
+    # The client looks there first, and metadata never replaces what is there.
     cluster._coordinator_brokers[name] = MetadataResponse.MetadataResponseBroker(
         name, broker.host, broker.port, broker.rack
     )

@@ -126,6 +126,8 @@ class GroupEntries:
                 )
             if time.monotonic() >= deadline:
                 raise Unavailable(f"{topic_partition}: Kafka was too slow; nothing was written")
+            # Noted before the request: a rebalance that ends while it is under way has renewed the
+            # pin by the time it is refused.
             generation = pin.generation
             try:
                 await commit_one(self.client, self.group, topic_partition, raw, pin, self.timeout)
@@ -238,6 +240,7 @@ class KafkaLease:
 
     def record(self, before: Entry, intent: Intent) -> Entry:
         """Set the intent; a first one also sets ``committed`` to its start."""
+        # A group's offset and its metadata are one record: there is no intent without an offset.
         committed = intent.start if before.committed is None else before.committed
         return self._write(before, committed, intent, before.topic_id, before.leader_epoch)
 

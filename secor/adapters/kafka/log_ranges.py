@@ -57,6 +57,8 @@ class LogRangeCache:
         """
         with self._lock:
             self._new.pop(topic_partition, None)
+            # Taken out: each answer is used once, since a partition that asks again has a reason
+            # to.
             asked_at, known = self._known.pop(topic_partition, (0.0, None))
             others = list(itertools.islice(self._new, TOGETHER - 1)) if since is not None else []
         now = time.monotonic()
@@ -69,6 +71,7 @@ class LogRangeCache:
     ) -> LogRange | None:
         if not others:
             return None
+        # Before the question: what happens while it is under way may not be in the answer.
         asked_at = time.monotonic()
         try:
             answers = self._ask_many([topic_partition, *others])
@@ -76,6 +79,8 @@ class LogRangeCache:
             return None  # asked again by itself, it says what is wrong
         with self._lock:
             for key in others:
+                # Still new: one that has asked by itself meanwhile, or was revoked, needs no
+                # answer.
                 if key in answers and key in self._new:
                     del self._new[key]
                     self._known[key] = asked_at, answers[key]

@@ -197,6 +197,8 @@ class GroupMembership(insides.AsyncConsumerRebalanceListener):
             self._revoked(partitions)
             until = time.monotonic() + self._release_wait
             while self._releasing & partitions and time.monotonic() < until:
+                # The coroutine gives way: heartbeats and the ledger's writes of this very release
+                # go over the same thread.
                 await self._client.net.sleep(_RELEASE_STEP)
             self._releasing -= partitions
             self._unpin(partitions)
@@ -217,6 +219,8 @@ class GroupMembership(insides.AsyncConsumerRebalanceListener):
         for topic_partition in partitions:
             pin = self.pins.pop(topic_partition, None)
             if pin is not None:
+                # Marked as well as taken out: a lease in an upload thread holds the object, not the
+                # name.
                 pin.alive = False
 
 

@@ -101,6 +101,7 @@ class ProducerRequests:
         topic = ProduceRequest.TopicProduceData
         request = ProduceRequest(
             transactional_id=transactional_id,
+            # With less, a transaction could be committed whose records only a dead leader had.
             acks=_ALL_REPLICAS,
             timeout_ms=int(wait * 1000),
             topic_data=[

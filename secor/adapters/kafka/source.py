@@ -137,6 +137,7 @@ class KafkaSource:
         self._wakeup = WakeupNotifier(self.client.net)
         self._tick = WakeupNotifier(self.client.net)
         self.client.consumer.subscribe(topics=named, pattern=wanted, listener=self.membership)
+        # Three tasks of one thread: none of them may block, or the heartbeats stop with it.
         self.client.spawn(self._stay_member, self._ended)
         self.client.spawn(self._keep_fetching, self._ended)
         self.client.spawn(self._ends.keep, self._ended)
@@ -157,6 +158,8 @@ class KafkaSource:
 
     def start(self, topic_partition: TopicPartition, offset: int) -> None:
         """Deliver from ``offset`` on; nothing of an earlier start comes any more."""
+        # In the loop's thread, at once: from here on nothing of an earlier start is delivered,
+        # however late the client's thread gets to it.
         epoch = self._queue.begin(topic_partition)
         if epoch is not None:
             self._post(partial(self._fetching.start, topic_partition, offset, epoch))
@@ -232,6 +235,7 @@ class KafkaSource:
     # ------------------------------------------------------ on the IO thread
 
     def _assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        # Paused before the loop hears of it: the client would fetch from a position of its own.
         self._fetching.assigned(partitions)
         self._ends.assigned(partitions)
         self._ranges.assigned(partitions)
@@ -259,6 +263,8 @@ class KafkaSource:
                     # has taken note of it already, and nothing else would ask for another.
                     coordinator.request_rejoin()
                     await self._refresh_topics()
+                    # Without a limit: a join that is given up in the middle is begun again, and
+                    # rebalances everybody once more.
                     await coordinator.ensure_active_group_async(timeout_ms=None)
                 coordinator.poll_heartbeat()
                 if insides.is_fenced(coordinator):
@@ -299,6 +305,7 @@ class KafkaSource:
         if looked is not None:
             self._fetching.recreated(looked.anew)
             self._fetching.known_to_be(looked.same, looked.asked_at)
+        # What was fetched first, then requests: these are not sent while the queue is full.
         self._fetching.take()
         self._fetching.watch(time.monotonic())
         if not self._queue.full:

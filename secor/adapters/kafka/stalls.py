@@ -61,6 +61,8 @@ class StallDetector:
         ``reading`` holds the offset and the log's end of all that should be fetched.  Time in
         which there was no room for messages does not count, nor that of a frozen process.
         """
+        # At most two intervals: a process that was stopped for a minute has not waited for the
+        # broker.
         elapsed = 0.0 if self._looked_at is None else min(now - self._looked_at, 2 * INTERVAL)
         self._looked_at = now
         before, self._waits = self._waits, {}

@@ -103,6 +103,7 @@ class KafkaTransactions(ProducerRequests):
     def find_coordinator(self, transactional_id: str, *, wait: float) -> BrokerCode:
         """Look up the id's coordinator, and remember it."""
         with self._lock:
+            # Forgotten before it is looked up: an error must not leave the old one.
             self._coordinators.pop(transactional_id, None)
         return BrokerCode.of(
             self.client.call(
@@ -161,6 +162,8 @@ class KafkaTransactions(ProducerRequests):
         self, transactional_id: str, topic_partition: TopicPartition, batch: bytes, *, wait: float
     ) -> Callable[[], ProduceAnswer]:
         """Send one batch; the function waits for the answer."""
+        # Version 12 is what makes the leader add the partition (KIP-890): an older Produce in such
+        # a transaction would need AddPartitionsToTxn.
         versions = (12, 12) if self.version >= 2 else (7, 11)
         return self.send_batch(
             topic_partition, batch, transactional_id=transactional_id, versions=versions, wait=wait

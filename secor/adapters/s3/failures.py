@@ -192,6 +192,8 @@ def _answered(error: ClientError, doing: str, writes: bool) -> SecorError:
     # Proxies have statuses of their own, such as 520.
     answer = message or responses.get(status, "unknown to HTTP")
     text = f"cannot {doing}: {code or f'HTTP status {status}'}: {answer}"
+    # Not yet a conflict: botocore may have repeated a put whose answer was lost, and met its own
+    # object.
     if status == HTTPStatus.PRECONDITION_FAILED:
         return AlreadyExists(f"cannot {doing}: an object of this name exists")
     if code in _ABSENT or code == "404":
@@ -201,6 +203,8 @@ def _answered(error: ClientError, doing: str, writes: bool) -> SecorError:
     if passing or failed:
         repeated = error.response.get("ResponseMetadata", {}).get("RetryAttempts", 0) > 0
         busy = passing or status == HTTPStatus.SERVICE_UNAVAILABLE
+        # "Busy" is said before anything is done, so it is without effect, unless an earlier attempt
+        # of botocore's had one.
         if writes and (repeated or not busy):
             return OutcomeUnknown(f"{text}; it may have been done all the same")
         return Unavailable(text)

@@ -129,6 +129,7 @@ class MultipartUpload:
         upload, whole = self._begin()
         try:
             parts, actual_crc32c = self._parts(upload, path, size, part_size_for(size, part_size))
+            # Before the completion: until then nobody sees the object.
             if actual_crc32c != crc32c:
                 raise damaged_content(path, actual_crc32c, crc32c)
             self._complete(upload, parts, {"ChecksumCRC32C": encoded(crc32c)} if whole else {})
@@ -144,6 +145,8 @@ class MultipartUpload:
                 **self._at,
                 **self._parameters,
                 ChecksumAlgorithm="CRC32C",
+                # With the default, a checksum of checksums, the server could not compare the whole
+                # body with what was written.
                 ChecksumType="FULL_OBJECT",
             )
         require(answer, ("UploadId",), doing)
@@ -200,6 +203,7 @@ class MultipartUpload:
                 if code_of(error) != "NoSuchUpload":
                     raise
                 self._settle_completion(error)
+        # S3 may answer 200 before it is done, and put an error into the body.
         if "ETag" not in answer:
             raise OutcomeUnknown(f"cannot {doing}: {NOT_S3}")
 

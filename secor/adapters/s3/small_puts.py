@@ -113,6 +113,8 @@ class PutConnections:
                 connection = self._idle.pop()
             except IndexError:  # another thread was faster
                 break
+            # Something to read on an idle connection is its end: a put that is sent there would
+            # have an unknown outcome for nothing.
             if not wait_for_read(connection.sock, timeout=0):
                 return connection
             connection.close()  # the server has closed it
@@ -138,6 +140,7 @@ class PutConnections:
     def _signing_config(self, region: str, credentials: ReadOnlyCredentials) -> AwsSigningConfig:
         """Return how to sign: made anew when the credentials or the region are others."""
         identity = (region, credentials)
+        # Read once: another thread may replace it between two looks.
         signing = self._signing
         if signing is None or signing[0] != identity:
             provider = AwsCredentialsProvider.new_static(
@@ -150,7 +153,10 @@ class PutConnections:
                 region=region,
                 service="s3",
                 use_double_uri_encode=False,
+                # S3 signs the path as it is: a key may have "//" or "..".
                 should_normalize_uri_path=False,
+                # The CRC32C protects the body already; a SHA-256 of it would cost more than all the
+                # rest.
                 signed_body_value=AwsSignedBodyValue.UNSIGNED_PAYLOAD,
                 signed_body_header_type=AwsSignedBodyHeaderType.X_AMZ_CONTENT_SHA_256,
             )
@@ -241,6 +247,7 @@ class SmallPuts:
             # After an interim answer the real one is read as that of the next request.
             self._client.close()
             raise
+        # Only after a success: what failed is no example.
         self._learn(key, *self._sent.request)
 
     def _learn(self, key: str, url: str, headers: Mapping[str, str | bytes]) -> None:

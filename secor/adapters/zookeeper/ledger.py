@@ -228,12 +228,15 @@ class ZooKeeperLease:
         self, before: Entry, after: Entry, *, keep_topic_id: bool = True, last: bool = False
     ) -> Entry:
         self._check()
+        # What came along with the lock is only good until the first write.
         self._nodes = None
         seen = before.version
         if not isinstance(seen, Versions):
             raise Refused(f"{self._topic_partition}: the entry to change was not read from here")
         for parent in self._layout.parents(self._topic_partition):
             self._session.ensure_path(parent)
+        # One transaction: it checks the lock's own node, so a write of a lost session has no
+        # effect, whatever this process believes of its lock.
         write = Write(self._session, self._lock.path, self._record)
         offset, intent, topic_id = self._layout.data(self._topic_partition)
         intent_text = None if after.intent is None else encode_intent(after.intent)
@@ -250,6 +253,7 @@ class ZooKeeperLease:
             write.set(epoch_path, encode_epoch(after.leader_epoch, after.committed or 0))
         elif after.intent is None:
             self._forget_epoch(write, epoch_path, before, after.committed)
+        # With the commit, in one step: the next holder finds either lock and intent, or neither.
         if last:
             write.delete_lock()
         try:

@@ -44,8 +44,10 @@ class Lock:
         """
         self._session = session
         self._directory = directory
+        # Random, so that a node whose creation had no answer is found by its name.
         self._name = uuid.uuid4().hex + "-"
         self._given_back = False
+        # Before the node is made: a session that ends in between is noticed afterwards.
         self._epoch = session.epoch
         self.path, self._look = self._queue_up(owner, paths, is_new=is_new)
 

@@ -212,6 +212,7 @@ class Options:
             "default_acl": CREATOR_ALL_ACL if self.acl == "creator" else OPEN_ACL_UNSAFE,
             "auth_data": self._digest(),
             "sasl_options": self._sasl(),
+            # For ever: kazoo's thread ends after its last try, and nothing would start it again.
             "connection_retry": {"max_tries": -1, "delay": 0.05, "max_delay": 2.0},
             "handler": TlsHandler(self.tls_context) if self.use_tls else PollingHandler(),
         }

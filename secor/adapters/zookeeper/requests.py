@@ -90,6 +90,8 @@ class Requests:
         First the server that we read from catches up with its leader.
         """
         with self._client.handler.in_one_send():
+            # A follower may be behind: without this, an entry of before the last commit could be
+            # read.
             synced = self._client.sync_async(paths[0])
             sent = self._ask_for(paths)
         self._answered(sent)

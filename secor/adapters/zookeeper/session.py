@@ -156,6 +156,7 @@ class Session(Requests):
         # Deletions not yet known to be done; each stays until it is, or its session ends.
         self._leftovers: dict[str, Callable[[], None]] = {}
         _watch_negotiation(self._client, self._negotiate)
+        # Before the start: a session that is lost at once must be counted.
         self._client.add_listener(self._state_changed)
         self._connect()
 
@@ -225,6 +226,7 @@ class Session(Requests):
         self._soon(prefix, sweep)
 
     def _soon(self, key: str, action: Callable[[], None]) -> None:
+        # Noted before it is tried: a connection that breaks now has it done by the next one.
         self._leftovers[key] = action
         if self.connected:
             action()
@@ -240,6 +242,7 @@ class Session(Requests):
             # Locks compare this number: kazoo's own ``is_acquired`` stays true after the session is
             # gone.
             self._epoch += 1
+            # The nodes were ephemeral: they went with their session.
             self._leftovers.clear()
             # A server that forgot the session may have forgotten the nodes, too.
             self._ensured.clear()

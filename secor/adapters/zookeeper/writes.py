@@ -53,6 +53,7 @@ class Record:
         if self.version is None:
             self._session.ensure_path(self._layout.own)
             first = self._session.transaction()
+            # Of two processes one wins; both look afterwards, and have the same id.
             first.create(self.path, encode_record(uuid.uuid4().hex, None))
             failures = _failures(self._session.commit(first, self.path))
             if failures and not isinstance(failures[0], NodeExistsError):
@@ -108,6 +109,8 @@ class Write:
         self._lock = lock
         self._record = record
         self._transaction = session.transaction()
+        # First in the list: where several checks fail, the first result is the cause, and "the lock
+        # is gone" is what the caller has to hear.
         self._transaction.check(lock, -1)
         self._checks_record = record.version is not None
         if self._checks_record:
@@ -123,6 +126,8 @@ class Write:
             self._transaction.create(path, text.encode())
             return 0
         self._transaction.set_data(path, text.encode(), version)
+        # ZooKeeper counts up by one with each write, so the new version is known without another
+        # read.
         return version + 1
 
     def set(self, path: str, text: str) -> None:

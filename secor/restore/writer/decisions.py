@@ -41,11 +41,14 @@ _EVERYWHERE: Mapping[BrokerCode, WriterAction] = {
     _C.BROKER_NOT_AVAILABLE: WriterAction.RETRY,
     _C.THROTTLING_QUOTA_EXCEEDED: WriterAction.RETRY,
     _C.UNSUPPORTED_VERSION: WriterAction.FAIL,
+    # A missing right does not come back within a transaction. The schedule tries it again now and
+    # then.
     _C.CLUSTER_AUTHORIZATION_FAILED: WriterAction.FAIL,
     _C.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: WriterAction.FAIL,
     _C.TOPIC_AUTHORIZATION_FAILED: WriterAction.FAIL,
     _C.INVALID_PRODUCER_EPOCH: WriterAction.FENCED,
     _C.PRODUCER_FENCED: WriterAction.FENCED,
+    # KIP-890: the broker asks for an abort itself, and goes on with this identity afterwards.
     _C.TRANSACTION_ABORTABLE: WriterAction.ABORT,
 }
 
@@ -69,6 +72,7 @@ _OF_PRODUCE: Mapping[BrokerCode, WriterAction] = {
     _C.KAFKA_STORAGE_ERROR: WriterAction.FIND_LEADER,
     _C.NOT_ENOUGH_REPLICAS: WriterAction.RETRY,
     _C.NOT_ENOUGH_REPLICAS_AFTER_APPEND: WriterAction.RETRY,
+    # Spoilt on the way: the bytes were right when their checksum was made.
     _C.CORRUPT_MESSAGE: WriterAction.RETRY,
     # Version 2: the transaction before this one is still being completed, or the coordinator
     # that has to add the partition does not answer the leader.
@@ -111,6 +115,7 @@ _BY_REQUEST: Mapping[Request, Mapping[BrokerCode, WriterAction]] = MappingProxyT
         Request.ADD_PARTITIONS_TO_TXN: {
             **_EVERYWHERE,
             **_OF_COORDINATOR,
+            # A coordinator that has just started knows a new topic a moment later than its leader.
             _C.UNKNOWN_TOPIC_OR_PARTITION: WriterAction.RETRY,
             _C.OPERATION_NOT_ATTEMPTED: WriterAction.RETRY,
         },
@@ -122,6 +127,7 @@ _BY_REQUEST: Mapping[Request, Mapping[BrokerCode, WriterAction]] = MappingProxyT
 
 def decide(request: Request, code: BrokerCode) -> WriterAction:
     """Return what to do; an error that is not known makes the writer be built anew."""
+    # To build anew is always right: it initialises, which ends what is open, and reads the offset.
     return _BY_REQUEST[request].get(code, WriterAction.REBUILD)
 
 

@@ -46,6 +46,7 @@ TRANSITIONS = MappingProxyType(
         (WriterState.IN_TRANSACTION, WriterEvent.FENCED): WriterState.FENCED,
         (WriterState.IN_TRANSACTION, WriterEvent.FAILED): WriterState.DEAD,
         (WriterState.COMMITTING, WriterEvent.ENDED): WriterState.READY,
+        # Only where the broker itself asks for it in its answer to the commit.
         (WriterState.COMMITTING, WriterEvent.ABORT_SENT): WriterState.ABORTING,
         (WriterState.COMMITTING, WriterEvent.FENCED): WriterState.FENCED,
         (WriterState.COMMITTING, WriterEvent.FAILED): WriterState.DEAD,

@@ -100,6 +100,8 @@ class Requester:
                 answer = send(min(left, self._timeout))
             except Unavailable as error:
                 code, reason = BrokerCode.NETWORK_EXCEPTION, str(error)
+                # A broker without an answer may have lost its role: look up who has it now, then
+                # ask again.
                 produce = request is Request.PRODUCE
                 action = WriterAction.FIND_LEADER if produce else WriterAction.FIND_COORDINATOR
             else:

@@ -104,6 +104,8 @@ class TransactionalWriter:
     def begin(self) -> None:
         """Begin a transaction; nothing is sent before the first record."""
         self._move(WriterEvent.BEGUN)
+        # The broker aborts the transaction by itself after this time, so further attempts are in
+        # vain.
         self._deadline = self._clock.monotonic() + self._limits.transaction_timeout
         self.placements = []
         self._added.clear()
@@ -128,6 +130,8 @@ class TransactionalWriter:
 
     def commit(self) -> None:
         """Make the transaction visible, whole.  After an error its outcome is not known."""
+        # All batches must be in the logs before the commit: KafkaProducer's mistake is to commit
+        # although one of them has timed out.
         self.flush()
         self._end(WriterEvent.COMMIT_SENT, commit=True)
 
@@ -157,7 +161,9 @@ class TransactionalWriter:
         offsets = rows.column("offset")
         first, last = offsets[0].as_py(), offsets[-1].as_py()
         unsent = SentBatch(topic_partition, batch, rows.num_rows, first or 0, last or 0, None)
+        # Counted before it is sent: a repetition has the same bytes, so the same number.
         self._sequences[topic_partition] = sequence_after(sequence, rows.num_rows)
+        # Before it is sent: a batch without an answer may have opened the transaction.
         self._wrote = True
         self._sent = self._send(unsent)
 
@@ -183,6 +189,8 @@ class TransactionalWriter:
     # ------------------------------------------------------------ the requests
 
     def _end(self, event: WriterEvent, *, commit: bool) -> None:
+        # Before the request: after an error here nobody may take the writer for one that is in a
+        # transaction.
         self._move(event)
         # At the end of its time the coordinator must be asked once at least.
         self._deadline = max(self._deadline, self._clock.monotonic() + self._limits.request_timeout)

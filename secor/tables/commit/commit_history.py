@@ -107,6 +107,8 @@ class CommitHistory:
     def put(self, commit: CommitObject) -> None:
         """Put it.  Raises ``Unavailable`` if there is one of this id: an id is used once."""
         key = self.key(commit.uuid, commit.id)
+        # The id of an attempt is used once: an object that is there is that of an attempt which may
+        # be in the table.
         if not put_bytes(self._store, key, commit.dump()):
             raise Unavailable(f"{key}: a commit of this id was started before; trying another")
 

@@ -125,6 +125,7 @@ class CycleCommit:
         # Before the ends: a transaction that ends meanwhile must not look like an open one.
         high_watermarks = self._topics.high_watermarks(partitions)
         ends, present_ids = self._topics.ends(partitions), self._topics.ids()
+        # Only at the start: afterwards the listing of each cycle gives the sources of the next.
         if self._sources is None:
             self._sources = {manifest.topic_partition for manifest in self._staging.find()}
         # Topics that are gone may have left manifests.  New ones wait for the next cycle.
@@ -133,7 +134,10 @@ class CycleCommit:
             key: entry.committed for key, entry in entries.items() if entry.committed is not None
         }
         topic_ids = {
-            key: entry.topic_id or present_ids.get(key.topic) for key, entry in entries.items()
+            # The entry's id first: it is the one under which the rows were staged, while the broker
+            # may have another topic of the name by now.
+            key: entry.topic_id or present_ids.get(key.topic)
+            for key, entry in entries.items()
         }
         # Ledger before listing: a manifest is put before its ledger entry moves, so below an
         # offset that was read first no manifest can be missing from the listing.
@@ -161,6 +165,7 @@ class CycleCommit:
 
         request = CommitRequest(commit, epoch, advance)
         results = self._commit_tables(staged, request, committed)
+        # After all tables: a manifest goes only when each of its tables has it.
         self._release_done(staged, results, present_ids)
         new = [key for key, entry in entries.items() if entry.committed is None and key in ends]
         reached = {**self._topics.first_offsets(new), **offsets} if new else offsets
@@ -258,6 +263,8 @@ class CycleCommit:
                 self._staging.delete_of_earlier_topic(item)
             elif now - item.listed.modified >= self._keep:
                 if item.listed.replay:
+                    # The record first, then the manifest: without the record, a process that wakes
+                    # late would stage the replay once more, and the tables may have forgotten it.
                     self._committer.finish_replay(item)
                 self._staging.delete(item.listed)
             elif not item.outlined and not item.listed.replay:

@@ -53,6 +53,7 @@ def expired_commits(
     by_uuid = {known.table.uuid: known for known in tables}
     for listed in history.list():
         known = by_uuid.get(listed.uuid)
+        # Unknown tables keep theirs: the catalog may not show a table for want of a right.
         if known is None or listed.modified >= before:
             continue
         last = known.record.commit.id if known.record.commit is not None else None
@@ -94,6 +95,8 @@ def expired_plans(
     an older plan costs its successor a wait, no more.
     """
     old = [(fingerprint, note) for fingerprint, note in notes.list() if note.modified < before]
+    # Asked after the listing: an intent that is opened later names a plan that was noted later,
+    # too.
     used = frozenset(in_use()) if old else frozenset()
     for fingerprint, stored in old:
         if fingerprint not in used:
@@ -158,6 +161,7 @@ def _unnamed(
     before: float,
 ) -> Iterator[tuple[StoredObject, ObjectInfo]]:
     """Give files of ranges that the table has, but that no manifest and nobody else names."""
+    # Listed before the names are read: a file that is staged meanwhile is not among the candidates.
     candidates = [listed for listed in store.list(root) if listed.modified < before]
     if not candidates:
         return
@@ -190,6 +194,7 @@ def _passed(vector: Vector, info: ObjectInfo) -> bool:
     """Return whether the table has all of the range, of whichever cluster its topic is."""
     clusters = vector.clusters_of(info.topic_partition.topic)
     offsets = [vector.next_offset(cluster, info.topic_partition) for cluster in clusters]
+    # Of every cluster: a metadata does not say which one the batch came from.
     return bool(offsets) and all(
         offset is not None and info.batch.end <= offset for offset in offsets
     )

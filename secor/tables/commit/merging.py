@@ -110,6 +110,8 @@ def merge_commit(
         table = catalog.allow_staging(table, commit.branch)
     except (Refused, OutcomeUnknown) as error:
         return CommitResult(Outcome.REFUSED, why=str(error))
+    # Before the engine is started: a merge takes a minute of Spark, and this one could not be
+    # published.
     if table.refs.get(commit.branch) != commit.base:
         return CommitResult(Outcome.REFUSED, why="the branch moved, or is new")
     merge_id = commit.summary[SUMMARY_COMMIT]
@@ -124,6 +126,8 @@ def merge_commit(
     except Unavailable as error:
         failure = error  # an engine may see by itself that the branch moves
     try:
+        # Loaded after the merge, whatever came of it: an engine that failed because the branch
+        # moved is an ordinary lost race.
         present = catalog.load_table(table.identifier)
     except NotFound as error:
         return CommitResult(Outcome.REFUSED, why=str(error))
@@ -132,8 +136,11 @@ def merge_commit(
     if failure is not None:
         raise failure
     staged = _find_staged(present, merge_id)
+    # Spark merges on what the branch holds when the statement runs. Only a snapshot that was made
+    # on our base may be published with our vector.
     if staged is None or staged.parent_id != commit.base:
         return CommitResult(Outcome.REFUSED, why="rows were merged on another snapshot")
+    # The one step that readers see, and the only compare-and-set: until here nothing has happened.
     published = catalog.publish(present, commit, staged.snapshot_id)
     return replace(published, unordered=merged.unordered, unknown_values=merged.unknown)
 

@@ -50,10 +50,13 @@ def lost_commits(
     commit_id: str | None = record.commit.id
     in_part = False
     for commit in history.back_from(table.uuid, commit_id):
+        # The newest commit that the branch still has: what was lost lies above it.
         if commit.id in present_commits or (in_part and commit.id in present_parts):
             commit_id = commit.id
             break
         name = SUMMARY_PART if in_part else SUMMARY_COMMIT
+        # The snapshot has expired, and expiry deletes the files that only it named: to name them
+        # again would break the table.
         if find_commit(table, commit.id, name) is None:
             raise TableStopped(
                 f"{table.identifier}: the snapshot of commit {commit.id} has expired, and its"
@@ -74,6 +77,8 @@ def lost_commits(
                 " are not known: 'secor tables accept' goes on without them",
                 "rolled_back",
             )
+    # Walked from the newest back; committed again from the oldest on, since later changes of a key
+    # win.
     return removed[::-1]
 
 

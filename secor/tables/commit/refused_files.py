@@ -150,6 +150,7 @@ def note_refused(
         if path not in known and path in manifests
     ]
     waiting = [note for note in (*notes, *added) if note.waits]
+    # Only when new ones came: a table with this many must still be able to take some back.
     if added and len(waiting) > MOST_REFUSED:
         raise TableStopped(
             f"{table}: {how_many(len(waiting), 'file')} cannot be committed, more than the"

@@ -93,6 +93,8 @@ def select(
         if chosen.stop:
             stopped[topic_partition] = chosen.stop
         for manifest, key, of_table in chosen.take:
+            # The partition ends here for this commit: an engine merges by one set of columns at a
+            # time, and what comes later by offset must not be merged first.
             if not one_key.has(of_table):
                 break
             advance.take(manifest)
@@ -229,6 +231,8 @@ def _of_partition(
     refused: list[TableFiles] = []
     waiting = waiting_manifests(record.refused)
     reached = _Reached()
+    # In the order of offsets, until the first that cannot be decided: a vector cannot say that
+    # something in the middle is missing.
     for item in sorted(items, key=lambda item: (item.range.start, item.range.end)):
         key, manifest = item.listed.key, item.manifest
         if manifest is None:
@@ -247,12 +251,15 @@ def _of_partition(
             done.difference_update(overlapped)
             why = f"{overlapped[0]} and {key} overlap: delete the one that was never committed"
             return _Chosen(tuple(take), frozenset(done), why, tuple(refused))
+        # Also those without files for this table: they may overlap one that has some.
         reached.note(manifest, key, concerned=bool(of_table))
         if not of_table:
             done.add(key)
             continue
         next_offset = record.vector.next_offset(manifest.cluster, manifest.topic_partition)
         has_it = is_below(record.vector, manifest)
+        # Files that the table has were checked when they were committed; a table that was dropped
+        # since has another uuid and another vector.
         if not has_it:
             of_table = _without(of_table, given_up)
             _check_table(table, uuid, of_table, operations)
@@ -267,6 +274,8 @@ def _of_partition(
                 " set the group's offset there with 'secor offsets set', and delete this manifest"
             )
             return _Chosen(tuple(take), frozenset(done), why, tuple(refused))
+        # It was kept in short form because the table had it. The table went back (a rollback that a
+        # person accepted), so it is needed whole.
         elif item.outlined:
             raise ManifestNeeded(table, key)
         else:
@@ -306,6 +315,7 @@ class _Reached:
         One of the two is ``concerned``: it has files for the table.  A topic with an id that is not
         known may be any.
         """
+        # Sorted by start, so what ended before this one begins can meet none that follows.
         self._open = [earlier for earlier in self._open if manifest.start < earlier[0].end]
         return [
             key

@@ -148,14 +148,19 @@ class TableCommitter:
 
         def propose(table: Table, record: GroupRecord) -> Proposal | None:
             nonlocal notes
+            # Called once an attempt: what an earlier one had chosen was not committed.
             selections.clear()
             lost.clear()
             notes = record.refused
+            # Before the check for a rollback, which would stop the table for what our own
+            # committers have done to each other.
             if is_undone_by_accident(table, self._branch, record):
                 lost.extend(lost_commits(table, self._branch, record, self._history))
                 return Proposal(*files_of(lost), record)
             self._require_not_rolled_back(table, record)
             is_finished = self._history.replays.has
+            # The table was loaded before this: ``is_finished`` has to look after the record was
+            # read, because tables forget replays once they are finished.
             chosen = select(identifier, table.uuid, record, staged, self.operations, is_finished)
             selections.append(chosen)
             proposal = self._proposal(table, record, chosen, staged, attempts)
@@ -163,6 +168,8 @@ class TableCommitter:
                 return None
             notes = proposal.record.refused
             valid_through = record.valid_through
+            # A partition that is stopped, or a file that waits, has rows that readers do not see:
+            # the table must not claim to be complete up to a time.
             if not chosen.stopped and not any(note.waits for note in notes):
                 valid_through = request.advance(valid_through)
             return replace(proposal, record=replace(proposal.record, valid_through=valid_through))
@@ -268,6 +275,8 @@ class TableCommitter:
             # Loaded again for each attempt: another committer may have moved the branch, or an
             # attempt of ours without an answer may be there.
             table, record = self.look(identifier, settles=settles)
+            # Before anything new is proposed: an attempt whose answer was lost may be in the table,
+            # and its files must not be added a second time.
             done = self._accept_or_replay(table, record, attempts)
             if done is not None:
                 return done
@@ -300,6 +309,8 @@ class TableCommitter:
 
         A snapshot that was only staged has the commit's id as well, but is on no branch.
         """
+        # Expiry may have removed the snapshot of our last commit; then the table's property is the
+        # only trace.
         last = record.commit.id if record.commit is not None else None
         published = {
             ancestor.summary.get(SUMMARY_COMMIT): ancestor
@@ -346,8 +357,11 @@ class TableCommitter:
                 previous_in_part=in_part,
             )
         )
+        # Noted before it is sent: also an attempt that raises may have been done.
         attempts.sent[commit_id] = proposal
         commit = TableCommit(
+            # The snapshot at which the vector was read. The catalog refuses the commit if the
+            # branch has moved since, and that is all that keeps two coordinators apart.
             base=head.snapshot_id if head is not None else None,
             files=proposal.files,
             properties=written.properties(self._group),
@@ -356,6 +370,7 @@ class TableCommitter:
         )
         try:
             result = self._catalog.commit(table, commit)
+        # Nothing was committed. Find out which files it was, note them, and try again without them.
         except FilesRefused as error:
             refused = self._catalog.refused_files(table, proposal.files)
             if not attempts.tries_again and not refused.keys() - attempts.refused.keys():

@@ -60,6 +60,8 @@ class TableUpdates:
             step = step_of_new_table(self._now(), new.schema, route.settings.schema_file, notes)
             properties = {**new.properties, **properties_after({}, self._group, step)}
             table = self._catalog.create_table(name, replace(new, properties=properties))
+        # Another process was faster. Its table has the columns that its messages showed; ours are
+        # added by the next need.
         except AlreadyExists:
             return self._catalog.load_table(name)
         except ConfigurationError as error:
@@ -105,8 +107,11 @@ class TableUpdates:
             try:
                 changed = self._update(table, needed, notes)
             except Refused:
+                # Another process has changed the schema: what is still needed is worked out anew
+                # from its result.
                 table = self._catalog.load_table(table.identifier)
             except ConfigurationError:
+                # The catalog refuses one of several changes, and does not say which.
                 return self._change_singly(table, needed, notes)
             else:
                 paths = [".".join(change.path) for change in needed]
@@ -144,5 +149,7 @@ class TableUpdates:
 
     def _decline(self, table: Table, changes: Sequence[SchemaChange]) -> None:
         known, now = self.declined(table.uuid), self._clock.monotonic()
+        # The time of the first one stays: else each new refusal would put off the next request for
+        # ever.
         until = self._declined[table.uuid][0] if known else now + ASK_AGAIN
         self._declined[table.uuid] = until, known | frozenset(changes)

@@ -91,6 +91,8 @@ class TopicTables:
         Raises ``TableUnusable``, ``Unavailable``, ``OutcomeUnknown``, ``AccessDenied``.
         """
         with self._lock:
+            # Numbered before the lock for planning is taken: one who waited for it can use a look
+            # that began after it had asked.
             asked = self._asked = self._asked + 1
         with self._planning:  # others of this process would do the same at the same time
             return self._planned(fingerprint, asked)
@@ -117,12 +119,15 @@ class TopicTables:
                     return earlier
         except ConfigurationError as error:
             raise TableUnusable(str(error)) from error
+        # Before the plan is given out: a batch of it must not begin without its note, or a
+        # successor could not make the same files.
         self._note(plan, present)
         return plan
 
     def _look(self) -> Versions:
         """Return the present versions; notify the parsers."""
         with self._lock:
+            # Before the look: one that asks while it goes on may need what it has not seen.
             asked = self._asked
         seen = self._present()
         self._freshness.show(identity_of(seen), _uuids(seen))
@@ -138,6 +143,7 @@ class TopicTables:
 
     def _earlier_plan(self, present: Versions, fingerprint: str) -> TopicPlan | None:
         """Return the plan of an open intent: the noted plan, or one among recent versions."""
+        # The note first: it is one plan, the search is up to LOOKED_FOR.
         for versions in chain(self._noted_versions(fingerprint), self._earlier(present)):
             plan = self._plan(versions)
             if plan.fingerprint == fingerprint:
@@ -236,6 +242,8 @@ class TopicTables:
             name: table_version for name, table_version in self._named.items() if name in versions
         }
         with self._lock:
+            # Only those that were met: others have been added at the end meanwhile. Where something
+            # above raises, all of them stay.
             self._needs = self._needs[len(needs) :]
         return versions
 
@@ -243,6 +251,7 @@ class TopicTables:
         """Return the tables that the routes name as they are."""
         return {
             route.name_for(self._topic): route
+            # Reversed, so that of two routes to one table the first one counts.
             for route in reversed(self._routes)
             if not route.named_by_messages
         }

@@ -84,6 +84,8 @@ class Vector:
             }
             for cluster, topics in self.clusters.items()
         }
+        # Sorted, so that a vector that has not changed is the same text, and no property changes
+        # for it.
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -106,6 +108,7 @@ def _offsets(data: Mapping[str, object]) -> TopicOffsets:
     if not isinstance(partitions, dict) or not isinstance(topic_id, str | None):
         raise ValueError(f"not the offsets of a topic: {data!r}")
     for offset in partitions.values():
+        # ``isinstance`` would take true and false for offsets.
         if type(offset) is not int or not 0 <= offset < 1 << 63:
             raise ValueError(f"no offset: {offset!r}"[:80])
     offsets = {int(partition): offset for partition, offset in partitions.items()}

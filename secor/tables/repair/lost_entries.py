@@ -102,6 +102,7 @@ class ProofReader:
         """
         listed: dict[TopicPartition, list[ListedManifest]] = {}
         for item in self._staging.find():
+            # Replays lie below what was committed long ago: they prove nothing about the end.
             if not item.replay:
                 listed.setdefault(item.topic_partition, []).append(item)
         vectors = {}
@@ -194,6 +195,7 @@ def quarantined_after(
                 f" {of_reached}: one of them is wrong; look at the objects, then set the offset"
                 " with 'secor offsets set'"
             )
+    # Quarantine alone shows that its batch was begun: what else it holds may never have been put.
     if later:
         return later[-1].start, later[-1]
     return (reached, None) if what else None

@@ -116,12 +116,16 @@ class TableReplay:
                 result = _result(archived, sealed, manifest, filtered, table)
                 if dry_run or result.skipped is not None:
                     return result
+                # What is in the store counts, also where another process was first: its manifest
+                # says which messages are still bad.
                 replay = self._stage(archived, sealed, manifest)
                 self._put_successor(archived, replay, sealed)
         elif dry_run:
             return ReplayResult(archived, skipped="its replay was started, and will be finished")
         else:
             self._put_successor(archived, replay, None)
+        # Last: until here the same command finishes, from the object or from the manifest of its
+        # replay.
         self._archive.store.delete(archived.key)
         return result or ReplayResult(archived, placed=records_of(archived) - len(replay.bad))
 

@@ -136,6 +136,7 @@ class FileDecisions:
                 changed = RefusedFile(
                     file.item.listed.key, file.file.path, shorten(reason), now, FileState.LEAVING
                 )
+            # A repeated command after a crash: the step is done.
             elif note.state in (state, FileState.QUARANTINED):
                 return None
             else:
@@ -207,9 +208,13 @@ class SetAside:
                 )
             key = quarantined.key if quarantined is not None else None
             if not dry_run:
+                # Before the messages go to quarantine: from this commit on no cycle takes the file,
+                # so its rows cannot end up in both.
                 self._decisions.become(file, FileState.LEAVING, reason, request)
                 if quarantined is not None:
                     self._put(quarantined, table)
+                # After the put: until then the note makes the manifest stay, which is the only
+                # thing that names the file.
                 self._decisions.become(file, FileState.QUARANTINED, reason, request)
         return SetAsideResult(file, count, missing, key, reason, done=not dry_run)
 

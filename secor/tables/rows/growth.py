@@ -101,6 +101,8 @@ class _Look:
             same_types = wrong[alike]
             changes = self._changes_for(rows.take(pa.array(same_types[:1])))
             if changes:
+                # Tried before it is asked for: a row that would not fit the grown schema either
+                # must not grow it.
                 columns = _with_uuids_as_text(apply(self._columns, changes))
                 grown = replace(self._fields, fields=columns, extra_fields="drop")
                 _, still_bad = grown.fit(rows.take(pa.array(same_types)))

@@ -39,6 +39,7 @@ def check_key(key: Sequence[str], columns: pa.Schema, where: str) -> None:
         if index < 0:
             raise ConfigurationError(f"{where}: it has no column {name}, which is in key")
         kind = columns.field(index).type
+        # NaN equals nothing and 0.0 equals -0.0: engines differ in which rows such a key finds.
         if pa.types.is_nested(kind) or pa.types.is_floating(kind):
             raise ConfigurationError(f"{where}: its column {name} is {kind}, which is no key")
     reserved = sorted(RESERVED & set(columns.names))
@@ -182,6 +183,7 @@ def _fields_of(raw: bytes | None) -> frozenset[str] | None:
         data = None if raw is None else load_json(raw)
     except ValueError:
         return None
+    # Connect's JSON converter wraps keys so, unless schemas.enable is off.
     if isinstance(data, dict) and set(data) == {"schema", "payload"}:
         data = data["payload"]
     return frozenset(data) if isinstance(data, dict) else None

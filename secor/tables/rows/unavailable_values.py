@@ -67,6 +67,7 @@ class Placeholder:
     def uuid(self) -> uuid.UUID:
         """The UUID that Java derives of the bytes, for columns of UUIDs in lists."""
         digest = hashlib.md5(self.raw, usedforsecurity=False).digest()
+        # As Java's ``UUID.nameUUIDFromBytes``: Python's own uuid3 puts a namespace in front.
         return uuid.UUID(bytes=digest, version=3)
 
     @cached_property
@@ -110,6 +111,7 @@ class Placeholder:
         rows = np.flatnonzero(candidates)
         if not len(rows):
             return None
+        # Python sees only the few rows that the first look in C could not rule out.
         chosen = column.take(pa.array(rows))
         values = parse_mixed(chosen) if is_mixed(field) else _python(chosen, field)
         mask = np.zeros(len(column), dtype=bool)

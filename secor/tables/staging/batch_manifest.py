@@ -50,6 +50,7 @@ class BatchManifest:
     def _table(self, name: str, files: Sequence[WrittenFile]) -> TableFiles:
         version = self.versions[name]
         assert version is not None, "rows of a table that is not there are in quarantine"
+        # Sorted: the bytes of a manifest depend on range and settings, not on the order of files.
         data_files = sorted((_data_file(file) for file in files), key=lambda file: file.path)
         return TableFiles(
             table=name,

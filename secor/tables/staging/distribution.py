@@ -91,6 +91,8 @@ class TableDistribution:
         """Return the rows of all tables.  Raises ``SchemaGrew`` before anything is written."""
         chunk = works[0].chunk
         if self._outdated(chunk.topic_partition):
+            # At the first message of the chunk: nothing of it has been given to a file, so the new
+            # plan takes all of it.
             raise SchemaGrew(min(_offset(work, 0) for work in works))
         self._stop_at_truncation(works)
         fitted: list[TableWork] = []
@@ -106,6 +108,8 @@ class TableDistribution:
         needed += [
             needed_change for table in fitted if (needed_change := _growth(table)) is not None
         ]
+        # After all needs are noted, before any part is made: a message that goes to several tables
+        # must be in all of them or in none.
         if needed:
             first = min(offset for offset, _ in needed)
             for offset, need in needed:
@@ -131,6 +135,8 @@ class TableDistribution:
                 first = offset if first is None else min(first, offset)
         if first is None:
             return
+        # Not the first message: end the batch before it, and stop when it comes back at the front
+        # of one.
         if first > min(_offset(work, 0) for work in works):
             raise SchemaGrew(first)
         where = works[0].chunk.topic_partition

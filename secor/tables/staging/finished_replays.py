@@ -41,4 +41,5 @@ class FinishedReplays:
     def add(self, item: Staged) -> None:
         """Finish a replay that all of its tables have."""
         assert item.manifest is not None
+        # With the manifest's content, for people: readers only ask whether it is there.
         put_bytes(self._store, self.key(item.listed.key), item.manifest.dump())

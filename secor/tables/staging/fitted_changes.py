@@ -205,6 +205,7 @@ def _moved_rows(
             known[olds] &= old.is_valid().to_numpy(zero_copy_only=False)
             different = pc.fill_null(pc.not_equal(old, new), False)
             moved[olds] |= different.to_numpy(zero_copy_only=False)
+    # A key that is unknown on either side (a bad row, a column that was left out) deletes nothing.
     moved &= known
     chosen = np.flatnonzero(moved)
     old_rows, old_source = before.rows[chosen], before.source.take(pa.array(chosen))

@@ -269,6 +269,8 @@ def _check(value: Manifest | TableFiles | DataFile) -> None:
         else:
             right = isinstance(content, _TYPES.get(name, object)) and content is not True
         least = 0 if name in ("records", "size") else -1 << 63
+        # Of 64 bits: larger numbers are valid JSON, and fail later in columns or in the catalog,
+        # where nobody would name the manifest.
         if not right or (isinstance(content, int) and not least <= content < 1 << 63):
             raise ValueError(f"{name} is {content!r}"[:80])
 
@@ -314,6 +316,7 @@ def _check_statistics(name: str, values: Mapping[int, Any]) -> None:
         raise ValueError(f"{name} of no field: {list(values)}"[:80])
     if name.endswith("_bounds"):
         for value in values.values():
+            # Only tried: a bound that is no hex would fail in the middle of a commit.
             bytes.fromhex(value)
     else:
         _whole_numbers(list(values.values()))

@@ -142,6 +142,7 @@ class Staging:
             for listing in listed
             if counts(listing) or topic_ids.get(listing.topic_partition)
         ]
+        # A manifest never changes: each is fetched once, however many cycles it stays.
         missing = [item for item in candidates if item.key not in self._read]
         for staged in self._parallel(self._read_manifest, missing):
             self._read[staged.listed.key] = staged
@@ -191,6 +192,7 @@ class Staging:
         except CorruptFile as error:
             return Staged(listed, None, str(error))
         number = manifest.replay.number if manifest.replay is not None else ""
+        # An object that was copied or renamed: its files belong to the range that it had before.
         in_content = (manifest.topic_partition, manifest.range, number)
         if in_content != (listed.topic_partition, listed.range, listed.replay):
             return Staged(listed, None, f"{listed.key}: its content is of another range")
@@ -202,6 +204,8 @@ class Staging:
     def delete_of_earlier_topic(self, staged: Staged) -> None:
         """Remove a manifest, unless one of the present topic has taken its name meanwhile."""
         self.forget([staged.listed.key])
+        # Read once more: the present topic's offsets begin at 0, and a batch of it may have put a
+        # manifest of this very name since.
         present, was = self._read_manifest(staged.listed).manifest, staged.manifest
         if present is not None and was is not None and present.topic_id == was.topic_id:
             self.delete(staged.listed)

@@ -107,6 +107,8 @@ class TableVersion:
         return (
             f"{self.table.identifier}={self.table.uuid}:{self.schema_id}:{self.spec_id}"
             f":{self.settings.evolve}:{self.rows.identity}:{self.data_format.identity}:{self.root}"
+            # What the catalog declined decides which rows are bad, so it is part of the
+            # fingerprint.
             f":{sorted(map(str, self.declined))}{changes}"
         )
 
@@ -141,6 +143,7 @@ def open_version(
     root = library.data_location(table)
     if changes is not None:
         root = f"{row_settings.changes_root}/{table.identifier}"
+    # Before a message is read: a table elsewhere would fail with the first file.
     elif root.partition(SCHEME)[0] not in SCHEMES:
         raise ConfigurationError(
             f"table {table.identifier}: its files would be in {root}; they can be in S3"
