@@ -139,7 +139,7 @@ def _drill(
     sample: int | None,
     done: DrillReport,
 ) -> None:
-    from secor.wiring.recover import open_recovery
+    from secor.jobs.recover.recovery import open_recovery
 
     with telemetry_of(settings, path, "secor.drill") as telemetry:
         with open_recovery(settings, cluster) as recovery:
@@ -202,7 +202,7 @@ def _cluster(brokers: Brokers, done: DrillReport) -> Iterator[Brokers]:
 
     Raises ``ConfigurationError`` for one that has topics: they might be somebody's.
     """
-    from secor.wiring.restore_admin import cleaner_of
+    from secor.wiring.restore import cleaner_of
 
     cleaner = cleaner_of(brokers)
     if cleaner.topics:

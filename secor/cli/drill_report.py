@@ -18,9 +18,9 @@ from secor.core.text import how_many, iso_time
 if TYPE_CHECKING:
     from secor.config.restore import RestoreConfig
     from secor.config.stores import Store
+    from secor.jobs.recover.recovery import Recovery
     from secor.restore.recovery import KindState
     from secor.verify.restore import PartitionResult
-    from secor.wiring.recover import Recovery
     from secor.wiring.restore import Job
 
 VERSION = 1
@@ -135,7 +135,7 @@ def sampled(job: Job, sample: int | None) -> RestoreConfig:
 
 def last_message(job: Job) -> float | None:
     """Return when the newest of the last messages of all partitions was, None without any."""
-    from secor.wiring.restore_verify import read_pieces
+    from secor.jobs.restore.verify import read_pieces
 
     newest: int | None = None
     for source in job.sources():

@@ -60,7 +60,7 @@ def run(config: Path, time: str | None, cluster: str | None, *, hold: bool, forc
     quotas, and last the settings that would have deleted messages.  Exit code 0 when all is
     back, 5 when something is left: each line says what to do.
     """
-    from secor.wiring.recover import open_recovery
+    from secor.jobs.recover.recovery import open_recovery
 
     settings = load_recovery(config, time)
     with (
@@ -112,7 +112,7 @@ def status(config: Path, time: str | None, cluster: str | None, *, as_json: bool
 
     A group that has consumed more since is back.  Exit code 0 when all is back, else 5.
     """
-    from secor.wiring.recover import open_recovery
+    from secor.jobs.recover.recovery import open_recovery
 
     settings = load_recovery(config, time)
     with open_recovery(settings, cluster) as recovery:

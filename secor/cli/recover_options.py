@@ -15,9 +15,9 @@ from secor.core.text import how_many
 
 if TYPE_CHECKING:
     from secor.config.restore import RestoreConfig
+    from secor.jobs.recover.kept import KeptCluster
     from secor.restore.recovery import KindState
     from secor.restore.schema_ids import SchemaIds
-    from secor.wiring.recover_kept import KeptCluster
 
 
 def moment(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,7 +39,7 @@ def moment(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def load_recovery(path: Path, time: str | None) -> RestoreConfig:
     """Read a job's file, with the time of the recovery.  Raises ``ConfigurationError``."""
-    from secor.wiring.recover import as_of
+    from secor.jobs.recover.recovery import as_of
 
     return as_of(load_job(path), None if time is None else milliseconds(time) / 1000)
 

@@ -26,10 +26,10 @@ from secor.cli.restore_plan import Selected, finding_of, verdict_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from secor.jobs.restore.estimate import Estimate
+    from secor.jobs.restore.plan import JobPlan, PlannedTopic
     from secor.restore.preflight import Finding
     from secor.restore.recovery import KindState
-    from secor.wiring.restore_estimate import Estimate
-    from secor.wiring.restore_plan import JobPlan, PlannedTopic
 
 
 @click.command(epilog="Example: secor recover plan lost.toml")
@@ -42,10 +42,10 @@ def plan(config: Path, time: str | None, cluster: str | None, *, as_json: bool) 
     Exit code 5 when the recovery must not begin, or a part of it would not be complete.  Of a
     recovery whose messages are all written, it shows what is left.
     """
-    from secor.wiring.recover import open_recovery
-    from secor.wiring.restore_estimate import estimated
-    from secor.wiring.restore_plan import nothing_archived
-    from secor.wiring.restore_plan import plan as look
+    from secor.jobs.recover.recovery import open_recovery
+    from secor.jobs.restore.estimate import estimated
+    from secor.jobs.restore.plan import nothing_archived
+    from secor.jobs.restore.plan import plan as look
 
     settings = load_recovery(config, time)
     with open_recovery(settings, cluster) as recovery:

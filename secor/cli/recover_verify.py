@@ -28,9 +28,9 @@ from secor.cli.verify_evidence import signing_key, store_address, write_signed
 from secor.core.text import how_many, iso_time
 
 if TYPE_CHECKING:
+    from secor.jobs.recover.recovery import Recovery
     from secor.restore.recovery import KindState
     from secor.verify.restore import PartitionResult
-    from secor.wiring.recover import Recovery
 
 VERSION = 1
 
@@ -66,7 +66,7 @@ def verify(
     It reads all of archive and target.  Exit code 5 when anything is missing or different; settings
     that a run with --hold has left for later are named, and are no difference.
     """
-    from secor.wiring.recover import open_recovery
+    from secor.jobs.recover.recovery import open_recovery
 
     key = signing_key(evidence, sign_with)
     settings = load_recovery(config, time)

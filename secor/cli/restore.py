@@ -60,11 +60,11 @@ def run(config: Path) -> int:
 def telemetry_of(settings: RestoreConfig, config: Path, name: str) -> Iterator[RestoreTelemetry]:
     """Begin to log and, where a port is given, to serve metrics and pages; for one daemon."""
     from secor.core.clock import SystemClock
+    from secor.jobs.restore.run import STUCK
     from secor.service.monitoring.health import Health
     from secor.service.monitoring.restore_telemetry import RestoreTelemetry
     from secor.service.restore_metrics import RestoreMetrics
     from secor.wiring.http_server import metrics_server, pages_of_restore
-    from secor.wiring.restore_run import STUCK
 
     logs.configure(settings.logs.level, settings.logs.format, sys.stderr, None)
     job = settings.group.name
@@ -83,9 +83,9 @@ def write_messages(job: Job, telemetry: RestoreTelemetry) -> Ended:
 
     Raises ``ConfigurationError`` where the job must not begin.
     """
-    from secor.wiring.restore_plan import prepare
-    from secor.wiring.restore_run import daemon_of
-    from secor.wiring.restore_run import run as run_engine
+    from secor.jobs.restore.plan import prepare
+    from secor.jobs.restore.run import daemon_of
+    from secor.jobs.restore.run import run as run_engine
 
     planned = prepare(job)
     log = structlog.get_logger("secor.restore")

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _started_job(config: Path) -> Iterator[tuple[Job, JobControl, int]]:
+    from secor.jobs.restore.control import not_started
     from secor.wiring.restore import open_job
-    from secor.wiring.restore_admin import not_started
 
     with open_job(load_job(config)) as job:
         count = job.offsets_partitions()
@@ -68,8 +68,8 @@ def resume(config: Path, *, moved: bool) -> None:
 @configuration
 def stop(config: Path) -> None:
     """End every daemon of the job, and fence daemons that miss the command."""
+    from secor.jobs.restore.control import fence_all
     from secor.restore.control import RequestedState
-    from secor.wiring.restore_admin import fence_all
 
     with _started_job(config) as (job, control, _):
         control.request(RequestedState.STOPPED)
@@ -87,7 +87,7 @@ def fence(config: Path) -> None:
 
     Daemons that still own their partitions initialise again and go on.
     """
-    from secor.wiring.restore_admin import fence_all
+    from secor.jobs.restore.control import fence_all
 
     with _started_job(config) as (job, _, _count):
         if not job.transactional:
@@ -108,7 +108,7 @@ def offsets() -> None:
 @as_json
 def show(config: Path, as_json: bool) -> None:
     """Show the committed offset of each source partition, and the spec that wrote it."""
-    from secor.wiring.restore_offsets import read_all_offsets
+    from secor.jobs.restore.offsets import read_all_offsets
 
     with _started_job(config) as (job, _, count):
         offsets = read_all_offsets(job, count)
@@ -140,7 +140,7 @@ def set_offset(config: Path, topic: str, partition: int, offset: int, *, beyond:
 
     Unwritten messages below OFFSET are left out; written messages above it are written again.
     """
-    from secor.wiring.restore_admin import change_offsets, check_offset
+    from secor.jobs.restore.control import change_offsets, check_offset
 
     with _started_job(config) as (job, control, count):
         chosen = [
@@ -160,7 +160,7 @@ def set_offset(config: Path, topic: str, partition: int, offset: int, *, beyond:
 @configuration
 def reset(config: Path) -> int:
     """Forget all offsets and the spec: the job begins anew, and writes everything again."""
-    from secor.wiring.restore_admin import reset_offsets
+    from secor.jobs.restore.control import reset_offsets
 
     with _started_job(config) as (job, control, count):
         forgotten = reset_offsets(job, control, count)
@@ -176,8 +176,8 @@ def recover(config: Path) -> None:
     The job is stopped afterwards; 'secor restore resume' lets it go on.  Copies may be behind by
     the last seconds before the loss: messages committed in these seconds are written again.
     """
+    from secor.jobs.restore.control import recover_offsets
     from secor.wiring.restore import open_job
-    from secor.wiring.restore_admin import recover_offsets
 
     with open_job(load_job(config)) as job:
         recovered = recover_offsets(job)

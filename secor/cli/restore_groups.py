@@ -18,10 +18,10 @@ from secor.core.text import how_many
 
 if TYPE_CHECKING:
     from secor.adapters.kafka.group_admin import GroupAdmin
+    from secor.jobs.restore.group_offsets import KeptMoment, Origin
+    from secor.jobs.restore.groups import GroupPlan
     from secor.restore.groups import Translation
-    from secor.wiring.group_offsets import KeptMoment, Origin
     from secor.wiring.restore import Job
-    from secor.wiring.restore_groups import GroupPlan
 
 
 @click.command(epilog="Example: secor restore groups flights.toml --apply")
@@ -83,9 +83,9 @@ def groups(
     continues behind a message that it has not consumed.  Exit code 5 when a group is refused or an
     offset cannot be translated.
     """
-    from secor.wiring.group_offsets import KeptMoment, save_offsets
-    from secor.wiring.restore import open_job
-    from secor.wiring.restore_groups import open_groups, plan_groups
+    from secor.jobs.restore.group_offsets import KeptMoment, save_offsets
+    from secor.jobs.restore.groups import plan_groups
+    from secor.wiring.restore import open_cluster_groups, open_job
 
     if origin is not None and (time or cluster):
         raise click.UsageError("--at and --cluster are for what the archive has: leave --from out")
@@ -96,7 +96,7 @@ def groups(
             save_offsets(save, committed)
             click.echo(f"{how_many(len(committed.offsets), 'offset')} saved in {save}")
             return Exit.OK
-        with open_groups(job) as admin:
+        with open_cluster_groups(job.config.kafka, "the target") as admin:
             plans = plan_groups(job, admin, committed, name, force=force)
             failed = _apply(admin, plans) if apply else []
     if as_json:
@@ -115,7 +115,11 @@ def _committed(
     job: Job, origin: Path | None, groups: tuple[str, ...], moment: KeptMoment
 ) -> Origin:
     """Raises ``ConfigurationError`` where no group has committed anything."""
-    from secor.wiring.group_offsets import offsets_of_archive, offsets_of_cluster, offsets_of_file
+    from secor.jobs.restore.group_offsets import (
+        offsets_of_archive,
+        offsets_of_cluster,
+        offsets_of_file,
+    )
 
     chosen = moment.until is not None or moment.cluster is not None
     kept = None if origin else offsets_of_archive(job, moment, groups, required=chosen)
@@ -136,7 +140,7 @@ def _committed(
 
 
 def _apply(admin: GroupAdmin, plans: list[GroupPlan]) -> list[str]:
-    from secor.wiring.restore_groups import apply_group
+    from secor.jobs.restore.groups import apply_group
 
     return [
         f"{plan.name}: {target}: {error}"

@@ -15,9 +15,9 @@ from secor.cli.restore_options import as_json, configuration, load_job, progress
 from secor.core.text import how_many
 
 if TYPE_CHECKING:
+    from secor.jobs.restore.status import JobStatus
     from secor.verify.restore import PartitionResult
     from secor.wiring.restore import Job
-    from secor.wiring.restore_status import JobStatus
 
 
 @click.command(epilog="Example: secor restore status flights.toml --json")
@@ -28,8 +28,8 @@ def status(config: Path, as_json: bool) -> int:
 
     Exit code 0 when everything is written, else 5.  It asks and disturbs no daemon.
     """
+    from secor.jobs.restore.status import status_of
     from secor.wiring.restore import open_job
-    from secor.wiring.restore_status import status_of
 
     with open_job(load_job(config)) as job:
         known = status_of(job)
@@ -123,8 +123,8 @@ def verify(config: Path, as_json: bool) -> int:
 
 def results_of(job: Job, *, quiet: bool) -> list[PartitionResult]:
     """Compare all partitions, each shown as it is compared unless ``quiet``."""
-    from secor.wiring.restore_verify import offsets_to_compare
-    from secor.wiring.restore_verify import verify as compare
+    from secor.jobs.restore.verify import offsets_to_compare
+    from secor.jobs.restore.verify import verify as compare
 
     with progress_bar("verifying") as show:
         total, done, seen = offsets_to_compare(job), 0, 0

@@ -18,10 +18,10 @@ from secor.core.text import how_many
 
 if TYPE_CHECKING:
     from secor.config.restore import RestoreConfig
+    from secor.jobs.restore.plan import JobPlan
     from secor.restore.model import SourceExtent
     from secor.restore.preflight import Finding
     from secor.restore.selection import Ranges
-    from secor.wiring.restore_plan import JobPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ def plan(config: Path, as_json: bool) -> int:
 
     Exit code 5 when the job must not begin.
     """
+    from secor.jobs.restore.plan import nothing_archived
+    from secor.jobs.restore.plan import plan as look
     from secor.wiring.restore import open_job
-    from secor.wiring.restore_plan import nothing_archived
-    from secor.wiring.restore_plan import plan as look
 
     with open_job(load_job(config)) as job:
         planned = look(job)

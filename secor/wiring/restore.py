@@ -5,16 +5,19 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from secor.adapters.kafka import KafkaReader
+from secor.adapters.kafka.group_admin import GroupAdmin
+from secor.adapters.kafka.removing import Cleaner
 from secor.adapters.kafka.source import KafkaSource
 from secor.adapters.kafka.topic_admin import TopicAdmin, TopicDefinition
 from secor.adapters.kafka.transactions import KafkaIdempotence, KafkaTransactions
 from secor.archive.kept_topics import KeptTopic
 from secor.config.restore import RestoreConfig
+from secor.config.servers import Brokers
 from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
 from secor.core.model import Chunk, TopicPartition
@@ -37,6 +40,25 @@ from secor.wiring.restore_sources import (
     spec_of,
     wanted_topics,
 )
+
+
+@contextmanager
+def open_cluster_groups(brokers: Brokers, cluster: str) -> Iterator[GroupAdmin]:
+    """Give the consumer groups of a cluster; ``cluster`` is its name in messages to a person."""
+    with closing(GroupAdmin(brokers_options(brokers), cluster=cluster)) as groups:
+        yield groups
+
+
+@contextmanager
+def open_cluster_reader(brokers: Brokers) -> Iterator[KafkaReader]:
+    """Give a reader of a cluster's topics, outside of any group."""
+    with closing(KafkaReader(brokers_options(brokers))) as reader:
+        yield reader
+
+
+def cleaner_of(brokers: Brokers) -> Cleaner:
+    """Return what removes, later, all that is not in a cluster now."""
+    return Cleaner(brokers_options(brokers))
 
 
 class LockedLog:

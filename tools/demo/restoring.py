@@ -10,9 +10,9 @@ from kafka import KafkaAdminClient, KafkaConsumer
 
 from secor.cli.restore_options import load_job
 from secor.core.errors import SecorError, Unavailable
+from secor.jobs.restore.offsets import read_all_offsets
 from secor.sandbox import Sandbox
 from secor.wiring.restore import Job, open_job
-from secor.wiring.restore_offsets import read_all_offsets
 from tools.demo import flights
 from tools.demo.backup import SecorProcess
 from tools.demo.screen import Screen

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from secor.cli.restore_control import offsets
 from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange
+from secor.jobs.restore.control import check_offset, not_started
 from secor.restore.model import SourceExtent, SourcePartition
-from secor.wiring.restore_admin import check_offset, not_started
 
 EXTENT = SourceExtent(SourcePartition("archive", "seg", 0), OffsetRange(0, 1800))
 

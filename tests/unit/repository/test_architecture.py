@@ -36,9 +36,14 @@ ROOMS: dict[str, set[str]] = {
         *("core", "formats", "parsing", "batch", "commit", "consume", "service", "adapters"),
         *("archive", "config", "tables", "restore", "verify", "wire", "arrow", "schema"),
     },
+    "jobs": {
+        *("core", "adapters", "archive", "config", "parsing", "restore", "service", "verify"),
+        *("wire", "wiring"),
+    },
     "cli": {
         *("core", "formats", "parsing", "batch", "service", "adapters", "archive", "config"),
         *("java", "spark", "sandbox", "tables", "wiring", "restore", "verify", "wire", "schema"),
+        "jobs",
     },
     "__main__": {"cli"},
 }
@@ -187,8 +192,18 @@ def test_adapters_are_made_by_wiring_and_by_the_tasks_of_spark() -> None:
         if module != "secor" and room_of(module) != "adapters"
         if any(name.startswith("secor.adapters") for name in imports_at_run_time(path))
     }
-    others = {module for module in makers if room_of(module) != "wiring"}
+    others = {module for module in makers if room_of(module) not in ("wiring", "jobs")}
     assert others == {"secor.spark.archive_location"}
+
+
+def test_jobs_take_no_more_of_adapters_than_what_a_cluster_has() -> None:
+    values = {"secor.adapters.kafka.cluster_admin", "secor.adapters.kafka.topic_admin"}
+    for module, path in modules():
+        if module.startswith("secor.jobs"):
+            names = {n for n in imports_at_run_time(path) if n.startswith("secor.adapters")}
+            assert {
+                n for n in names if n not in values and n.rpartition(".")[0] not in values
+            } == set()
 
 
 THIRD_PARTY = {

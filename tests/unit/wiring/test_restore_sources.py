@@ -7,8 +7,8 @@ import pytest
 from secor.adapters.local import DirectoryStore
 from secor.config.restore import RestoreConfig
 from secor.core.errors import ConfigurationError
+from secor.jobs.restore.job_findings import colliding
 from secor.restore.preflight import Severity
-from secor.wiring.restore_job_findings import colliding
 from secor.wiring.restore_sources import source_of, spec_of, wanted_topics
 
 MAILS = """

@@ -66,7 +66,7 @@ def test_a_restore_does_not_import_pandas(tmp_path: Path) -> None:
         "import sys\nfrom click.testing import CliRunner\n"
         "from secor.cli.{0} import command\n"
         "CliRunner().invoke(command, {1})\n"
-        "import secor.wiring.recover, secor.wiring.restore_run\n"
+        "import secor.jobs.recover.recovery, secor.jobs.restore.run\n"
         "print(*sys.modules)"
     )
     for command in ("restore", "recover"):

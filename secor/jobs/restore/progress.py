@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from secor.core.model import TopicPartition
+from secor.jobs.restore.offsets import read_all_offsets, read_pairs
 from secor.restore.control import JobRecord
 from secor.restore.model import SourcePartition
 from secor.restore.offsets import StoredOffset
 from secor.restore.pairs import Pair
 from secor.restore.ports import TargetLog
 from secor.wiring.restore import Job
-from secor.wiring.restore_offsets import read_all_offsets, read_pairs
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ import pytest
 from secor.adapters.kafka.topic_admin import ProposedTopic, TopicDefinition
 from secor.core.errors import TargetRefused
 from secor.core.model import OffsetRange
+from secor.jobs.restore.plan import prepare_topic
 from secor.restore.model import SourceExtent, SourcePartition
 from secor.wiring.restore import Job
-from secor.wiring.restore_plan import prepare_topic
 from tests.simulation.restore_world import ListSource
-from tests.unit.wiring.test_restore_offsets import Admin, World
+from tests.unit.jobs.restore.test_offsets import Admin, World
 
 CLICKS, VIEWS = (SourcePartition("archive", topic, 1) for topic in ("clicks", "views"))
 

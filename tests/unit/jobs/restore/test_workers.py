@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from secor.wiring.restore_run import Workers
+from secor.jobs.restore.run import Workers
 
 
 def test_what_is_in_work_ends_before_stop_returns() -> None:

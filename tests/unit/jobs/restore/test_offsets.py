@@ -11,11 +11,11 @@ import pytest
 
 from secor.config.restore import RestoreConfig
 from secor.core.errors import ConfigurationError, SpecChanged
+from secor.jobs.restore.control import change_offsets, fence_all, recover_offsets, reset_offsets
+from secor.jobs.restore.offsets import copy_writer, read_all_offsets, read_shared
 from secor.restore.control import RequestedState
 from secor.restore.model import SourcePartition
 from secor.wiring.restore import Job
-from secor.wiring.restore_admin import change_offsets, fence_all, recover_offsets, reset_offsets
-from secor.wiring.restore_offsets import copy_writer, read_all_offsets, read_shared
 from secor.wiring.restore_sources import spec_of
 from tests.fakes.transactions import FakeBrokersWithoutTransactions
 from tests.simulation.restore_world import ListSource

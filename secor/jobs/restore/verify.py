@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
+from secor.jobs.restore.offsets import read_all_offsets, read_pairs
+from secor.jobs.restore.plan import nothing_archived
 from secor.restore.model import Piece, Silence, SourcePartition
 from secor.restore.pairs import first_offsets
 from secor.restore.routing import Routing
@@ -23,8 +25,6 @@ from secor.verify.restore import (
     expected_records,
 )
 from secor.wiring.restore import Job
-from secor.wiring.restore_offsets import read_all_offsets, read_pairs
-from secor.wiring.restore_plan import nothing_archived
 
 _WAIT = 60.0
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from secor.adapters.kafka.group_admin import GroupAdmin
 from secor.core.errors import SecorError
 from secor.core.model import RUNNING_UNLESS, Committed, TopicPartition
 from secor.core.text import how_many
+from secor.jobs.restore.groups import translate_groups
 from secor.restore.groups import GroupOffset, Position, Precision, Translation, Untranslated
 from secor.restore.recovery import (
     GroupState,
@@ -21,7 +22,9 @@ from secor.restore.recovery import (
 )
 from secor.wiring.kept_groups import GROUPS_AT_ONCE
 from secor.wiring.restore import Job
-from secor.wiring.restore_groups import translate_groups
+
+if TYPE_CHECKING:
+    from secor.adapters.kafka.group_admin import GroupAdmin
 
 
 @dataclass(frozen=True, slots=True)

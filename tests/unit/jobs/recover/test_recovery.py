@@ -13,17 +13,17 @@ from secor.adapters.kafka.group_admin import GroupAdmin
 from secor.archive.cluster_journal import ClusterJournal
 from secor.core.errors import AccessDenied, ConfigurationError, SecorError
 from secor.core.model import Committed, TopicPartition
-from secor.restore.recovery import KindState
-from secor.wiring.cluster_keeper import access_items
-from secor.wiring.recover_access import (
+from secor.jobs.recover.access import (
     RenamedRules,
     fault_as_obstacle,
     renamed_rules,
     state_of_quotas,
     state_of_rules,
 )
-from secor.wiring.recover_groups import RestoredGroups, commit_groups
-from secor.wiring.recover_kept import check_prefix, kept_cluster
+from secor.jobs.recover.groups import RestoredGroups, commit_groups
+from secor.jobs.recover.kept import check_prefix, kept_cluster
+from secor.restore.recovery import KindState
+from secor.wiring.cluster_keeper import access_items
 from tests.fakes.store import FakeStore
 
 ALLOW = AccessRule("TOPIC", "orders", "LITERAL", "User:alice", "*", "READ", "ALLOW")

@@ -14,6 +14,8 @@ from types import FrameType
 
 from secor.core.errors import Unavailable
 from secor.core.pace import Pace
+from secor.jobs.restore.offsets import copy_writer
+from secor.jobs.restore.plan import all_written, prepare_topic
 from secor.restore.boundaries import Boundaries
 from secor.restore.control import JobControl, JobRecord, RequestedState
 from secor.restore.copies import OffsetCopies
@@ -28,8 +30,6 @@ from secor.restore.targets import Targets
 from secor.restore.task import TaskObserver, TaskSettings
 from secor.service.monitoring.restore_telemetry import RestoreTelemetry
 from secor.wiring.restore import Job
-from secor.wiring.restore_offsets import copy_writer
-from secor.wiring.restore_plan import all_written, prepare_topic
 
 POLL = 0.25
 """Seconds that the main thread waits for the group."""

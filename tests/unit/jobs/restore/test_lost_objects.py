@@ -12,15 +12,15 @@ from secor.config.restore import RestoreConfig
 from secor.core.errors import ConfigurationError, WriterFenced
 from secor.core.model import OffsetRange, TopicPartition
 from secor.formats import make_format
+from secor.jobs.restore.control import fence_all
+from secor.jobs.restore.plan import all_written
+from secor.jobs.restore.status import JobStatus, status_of
+from secor.jobs.restore.verify import offsets_to_compare, verify
 from secor.restore.model import SourcePartition, transactional_id
 from secor.restore.offsets import StoredOffset, offset_key, partition_of, record
 from secor.restore.sources.archive import ArchiveSource, TopicListings
 from secor.wiring.restore import Job
-from secor.wiring.restore_admin import fence_all
-from secor.wiring.restore_plan import all_written
 from secor.wiring.restore_sources import spec_of
-from secor.wiring.restore_status import JobStatus, status_of
-from secor.wiring.restore_verify import offsets_to_compare, verify
 from tests.fakes.archive import Shelf, messages
 from tests.fakes.reader import DirectReader
 from tests.fakes.transactions import FakeCluster

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from secor.core.errors import ConfigurationError
-from secor.wiring.group_offsets import offsets_of_file
+from secor.jobs.restore.group_offsets import offsets_of_file
 
 
 def test_a_first_line_with_the_names_of_the_columns_is_left_out(tmp_path: Path) -> None:

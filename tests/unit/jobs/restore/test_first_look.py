@@ -11,10 +11,10 @@ import pytest
 from secor.archive.objects import Archive
 from secor.core.model import OffsetRange
 from secor.formats import make_format
+from secor.jobs.restore.job_findings import first_look
 from secor.restore.model import SourcePartition
 from secor.restore.preflight import Severity
 from secor.restore.sources.archive import ArchiveSource
-from secor.wiring.restore_job_findings import first_look
 from tests.fakes.archive import Shelf, messages
 
 

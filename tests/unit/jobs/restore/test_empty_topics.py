@@ -13,18 +13,18 @@ import pytest
 from secor.adapters.kafka.topic_admin import TopicDescription
 from secor.adapters.local import DirectoryStore
 from secor.archive.kept_topics import KeptTopic, KeptTopics
+from secor.jobs.restore.plan import plan, prepare
 from secor.restore.model import SourcePartition
 from secor.wiring.restore import Job
-from secor.wiring.restore_plan import plan, prepare
 from secor.wiring.restore_sources import described_topics, kept_topic
-from tests.unit.wiring.test_restore_new_topics import CLICKS, Brokers, Source
-from tests.unit.wiring.test_restore_offsets import World
+from tests.unit.jobs.restore.test_new_topics import CLICKS, Brokers, Source
+from tests.unit.jobs.restore.test_offsets import World
 
 
 @pytest.fixture(autouse=True)
 def no_questions_to_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("job_findings", "room"):
-        monkeypatch.setattr(f"secor.wiring.restore_plan.{name}", lambda *_arguments: ())
+        monkeypatch.setattr(f"secor.jobs.restore.plan.{name}", lambda *_arguments: ())
 
 
 class OnlyClicks(Source):

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from secor.adapters.kafka.topic_admin import TopicDefinition, TopicDescription
 from secor.core.errors import ConfigurationError, CorruptFile, TargetRefused
 from secor.core.model import OffsetRange, TopicPartition
+from secor.jobs.restore.job_findings import colliding, first_look, job_findings, meeting, room
+from secor.jobs.restore.offsets import read_all_offsets
+from secor.jobs.restore.progress import JobProgress, read_job_progress, target_belongs_to_job
 from secor.restore.control import JobRecord
 from secor.restore.fencing_probe import probe_id
 from secor.restore.job_preflight import lost_offsets, record_findings
@@ -29,9 +32,6 @@ from secor.restore.sources.coverage import since, vanished_findings
 from secor.restore.target_ids import remade
 from secor.wiring.clients import store_of
 from secor.wiring.restore import Job
-from secor.wiring.restore_job_findings import colliding, first_look, job_findings, meeting, room
-from secor.wiring.restore_job_progress import JobProgress, read_job_progress, target_belongs_to_job
-from secor.wiring.restore_offsets import read_all_offsets
 from secor.wiring.restore_sources import ranges_of, source_of
 
 

@@ -9,16 +9,16 @@ import pytest
 
 from secor.archive.cluster_journal import ClusterJournal
 from secor.config.cluster import Registry as Settings
-from secor.parsing.registry_content import registry_content
-from secor.parsing.registry_server import Credentials, RegistryServer
-from secor.restore.recovery import KindState
-from secor.wiring.recover_schemas import (
+from secor.jobs.recover.schemas import (
     KeptRegistry,
     kept_registry,
     look_at_schemas,
     register_schemas,
     schema_ids,
 )
+from secor.parsing.registry_content import registry_content
+from secor.parsing.registry_server import Credentials, RegistryServer
+from secor.restore.recovery import KindState
 from tests.fakes.registry import Registry, running_registry
 from tests.fakes.store import FakeStore
 

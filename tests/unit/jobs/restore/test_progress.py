@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from secor.core.model import TopicPartition
+from secor.jobs.restore.progress import JobProgress, read_job_progress, target_belongs_to_job
 from secor.restore.control import JobControl, JobRecord, RequestedState
 from secor.restore.model import SourcePartition
 from secor.restore.offsets import StoredOffset, offset_key, offsets_topic, record
 from secor.restore.pairs import pairs_record
 from secor.restore.writer.model import BatchPlacement
-from secor.wiring.restore_job_progress import JobProgress, read_job_progress, target_belongs_to_job
 from tests.fakes.transactions import FakeCluster
 from tests.simulation.restore_world import World as RestoreWorld
 from tests.simulation.restore_world import rows

@@ -7,19 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
-from secor.adapters.kafka.topic_admin import TopicDescription
 from secor.config.restore import RestoreConfig
 from secor.core.errors import ConfigurationError, CorruptFile, SpecChanged
 from secor.core.text import how_many
-from secor.restore.control import RequestedState, check_record
-from secor.restore.groups import GroupOffset
-from secor.restore.new_topics import changed_since, held_back
-from secor.restore.recovery import KindState
-from secor.restore.schema_ids import undecided
-from secor.restore.target_ids import remade
-from secor.wiring.clients import brokers_options, reach_store
-from secor.wiring.recover_access import (
+from secor.jobs.recover.access import (
     RenamedRules,
     fault_as_obstacle,
     look_at_quotas,
@@ -28,24 +21,33 @@ from secor.wiring.recover_access import (
     make_rules,
     renamed_rules,
 )
-from secor.wiring.recover_groups import (
+from secor.jobs.recover.groups import (
     RestoredGroups,
     commit_groups,
     expected_places,
     look_at_groups,
     restored_groups,
 )
-from secor.wiring.recover_kept import KeptCluster, check_prefix, kept_cluster
-from secor.wiring.recover_schemas import (
+from secor.jobs.recover.kept import KeptCluster, check_prefix, kept_cluster
+from secor.jobs.recover.schemas import (
     KeptRegistry,
     kept_registry,
     look_at_schemas,
     register_schemas,
     schema_ids,
 )
-from secor.wiring.restore import Job, open_job
-from secor.wiring.restore_groups import open_groups
-from secor.wiring.restore_status import JobStatus, status_of
+from secor.jobs.restore.status import JobStatus, status_of
+from secor.restore.control import RequestedState, check_record
+from secor.restore.groups import GroupOffset
+from secor.restore.new_topics import changed_since, held_back
+from secor.restore.recovery import KindState
+from secor.restore.schema_ids import undecided
+from secor.restore.target_ids import remade
+from secor.wiring.clients import brokers_options, reach_store
+from secor.wiring.restore import Job, open_cluster_groups, open_job
+
+if TYPE_CHECKING:
+    from secor.adapters.kafka.topic_admin import TopicDescription
 
 ReportKind = Callable[[KindState], None]
 
@@ -248,7 +250,7 @@ class Recovery:
 
     def _translate(self, offsets: list[GroupOffset], *, commit: bool, force: bool) -> KindState:
         restored = self._restored(offsets)
-        with open_groups(self.job) as admin:
+        with open_cluster_groups(self.config.kafka, "the target") as admin:
             if commit:
                 return commit_groups(admin, restored, force=force)
             return look_at_groups(admin, restored)

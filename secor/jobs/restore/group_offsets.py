@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from secor.adapters.kafka import KafkaReader
-from secor.adapters.kafka.group_admin import GroupAdmin
 from secor.archive.cluster_journal import ClusterJournal, kept_clusters
 from secor.config.load import load
 from secor.config.servers import Brokers
@@ -17,9 +14,9 @@ from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
 from secor.restore.groups import GroupOffset
 from secor.restore.offsets import offsets_topic
-from secor.wiring.clients import brokers_options, reach_store
+from secor.wiring.clients import reach_store
 from secor.wiring.kept_groups import choose_cluster, decode_offsets
-from secor.wiring.restore import Job
+from secor.wiring.restore import Job, open_cluster_groups, open_cluster_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +102,10 @@ def offsets_of_cluster(
     if configuration is not None:
         plain = {key: text for key, text in environment.items() if not key.startswith("SECOR_")}
         brokers = load(configuration, plain).kafka
-    options = brokers_options(brokers)
-    with closing(KafkaReader(options)) as reader:
+    with open_cluster_reader(brokers) as reader:
         cluster = reader.cluster_id()
     topics = {source.topic for source in job.sources()}
-    with closing(GroupAdmin(options, cluster="the cluster of the groups")) as admin:
+    with open_cluster_groups(brokers, "the cluster of the groups") as admin:
         known = admin.states()
         missing = sorted(set(groups) - known.keys())
         if missing:

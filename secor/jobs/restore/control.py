@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from secor.adapters.kafka.removing import Cleaner
-from secor.config.servers import Brokers
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
+from secor.jobs.restore.offsets import copy_writer, pair_keys, read_all_offsets, read_shared
+from secor.jobs.restore.plan import written_ids
 from secor.restore.control import JobControl, RequestedState, check_record
 from secor.restore.model import SourceExtent, SourcePartition, transactional_id
 from secor.restore.offsets import (
@@ -20,15 +20,7 @@ from secor.restore.offsets import (
     record,
     tombstones,
 )
-from secor.wiring.clients import brokers_options
 from secor.wiring.restore import Job
-from secor.wiring.restore_offsets import copy_writer, pair_keys, read_all_offsets, read_shared
-from secor.wiring.restore_plan import written_ids
-
-
-def cleaner_of(brokers: Brokers) -> Cleaner:
-    """Return what removes, later, all that is not in a cluster now."""
-    return Cleaner(brokers_options(brokers))
 
 
 def fence_all(job: Job) -> int:

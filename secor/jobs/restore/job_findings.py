@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from typing import TYPE_CHECKING
 
-from secor.adapters.kafka.group_admin import GroupAdmin
-from secor.adapters.kafka.topic_admin import TopicDefinition, TopicDescription
 from secor.core.errors import ArchiveIncomplete
 from secor.core.text import how_many
 from secor.restore.fencing_probe import probe_fencing
@@ -17,8 +15,10 @@ from secor.restore.offsets import offsets_topic
 from secor.restore.preflight import Finding, Severity
 from secor.restore.sources.archive import ArchiveSource
 from secor.restore.sources.foreign import ForeignSource
-from secor.wiring.clients import brokers_options
-from secor.wiring.restore import SHARED_SETTINGS, Job
+from secor.wiring.restore import SHARED_SETTINGS, Job, open_cluster_groups
+
+if TYPE_CHECKING:
+    from secor.adapters.kafka.topic_admin import TopicDefinition, TopicDescription
 
 
 def first_look(job: Job, topic: str, extents: Sequence[SourceExtent]) -> Iterator[Finding]:
@@ -116,7 +116,7 @@ def _topic_rights(
 
 def _group_rights(job: Job) -> Iterator[Finding]:
     name = offsets_topic(job.name)
-    with closing(GroupAdmin(brokers_options(job.config.kafka), cluster="the target")) as groups:
+    with open_cluster_groups(job.config.kafka, "the target") as groups:
         if not groups.may_join(name):
             yield Finding(Severity.REFUSE, name, "allow this user Read on the group of this name")
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from secor.jobs.restore.offsets import read_all_offsets
+from secor.jobs.restore.plan import JobPlan, left, topics_left
 from secor.restore.model import Piece, SourceExtent
 from secor.wire.codecs import CODECS
 from secor.wire.encoding import encode_batch
 from secor.wiring.restore import Job
-from secor.wiring.restore_offsets import read_all_offsets
-from secor.wiring.restore_plan import JobPlan, left, topics_left
 
 SAMPLED = 3
 """Source partitions that are sampled: those with most bytes."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from secor.core.errors import ConfigurationError
+from secor.jobs.restore.offsets import read_all_offsets, read_shared
+from secor.jobs.restore.plan import left, nothing_archived, written_ids
 from secor.restore.control import JobRecord
 from secor.restore.model import SourceExtent, SourcePartition
 from secor.restore.offsets import StoredOffset
 from secor.wiring.restore import Job
-from secor.wiring.restore_offsets import read_all_offsets, read_shared
-from secor.wiring.restore_plan import left, nothing_archived, written_ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from secor.adapters.kafka.group_admin import GroupAdmin
 from secor.core.errors import ConfigurationError, SecorError
 from secor.core.model import RUNNING_UNLESS, Committed, OffsetRange, TopicPartition
+from secor.jobs.restore.group_offsets import Origin
+from secor.jobs.restore.offsets import read_all_offsets, read_pairs
+from secor.jobs.restore.verify import read_pieces
 from secor.restore.groups import GroupOffset, Places, Translation, Untranslated, translate
 from secor.restore.model import SourcePartition
 from secor.restore.routing import Routing
-from secor.wiring.clients import brokers_options
-from secor.wiring.group_offsets import Origin
 from secor.wiring.restore import Job
-from secor.wiring.restore_offsets import read_all_offsets, read_pairs
-from secor.wiring.restore_verify import read_pieces
+
+if TYPE_CHECKING:
+    from secor.adapters.kafka.group_admin import GroupAdmin
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +159,6 @@ def apply_group(admin: GroupAdmin, plan: GroupPlan) -> dict[TopicPartition, Seco
         for translation in plan.translations
     }
     return admin.commit(plan.name, wanted)
-
-
-@contextmanager
-def open_groups(job: Job) -> Iterator[GroupAdmin]:
-    """Connect to the target's groups."""
-    with closing(GroupAdmin(brokers_options(job.config.kafka), cluster="the target")) as admin:
-        yield admin
 
 
 @dataclass(frozen=True, slots=True)
