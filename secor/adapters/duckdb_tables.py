@@ -58,6 +58,7 @@ def open_connection() -> Any:
             f"--by duckdb: DuckDB {duckdb.__version__} has no extension {name!r}:"
             f" {how_to_install('duckdb')}, or let DuckDB fetch it: INSTALL {name} ({why})"
         ) from error
+    # Otherwise times with a zone are compared in that of this machine.
     connection.execute("SET TimeZone = 'UTC'")
     return connection
 
@@ -130,6 +131,7 @@ class DuckDBTables:
         import duckdb
 
         secret = f"CREATE OR REPLACE SECRET secor ({', '.join(_secret(properties))})"
+        # A secret is made once, not for each query; another table may have other credentials.
         if secret != self._secret:
             try:
                 self._connection.execute(secret)

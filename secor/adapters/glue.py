@@ -63,11 +63,14 @@ class GlueTable:
         """
         table = self._looked_up()
         keys = [key["Name"] for key in table.get("PartitionKeys", [])]
+        # Glue has column names in small letters.
         if [name.lower() for name, _ in pairs] != [key.lower() for key in keys]:
             raise ConfigurationError(
                 f"finalize.glue: {self._name} is partitioned by {', '.join(keys) or 'nothing'},"
                 f" the layout by {', '.join(name for name, _ in pairs)}"
             )
+        # Hive and Athena read a partition by its own descriptor: without format and columns they
+        # would find no rows.
         descriptor = {**table.get("StorageDescriptor", {}), "Location": location}
         values = [value for _, value in pairs]
         try:
@@ -76,6 +79,7 @@ class GlueTable:
                 PartitionInput={"Values": values, "StorageDescriptor": descriptor},
             )
         except ClientError as error:
+            # Made by an attempt whose answer was lost, or by a crawler.
             if _code(error) != "AlreadyExistsException":
                 raise self._failure(error) from error
         except BotoCoreError as error:

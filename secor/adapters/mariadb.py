@@ -22,6 +22,7 @@ KEYS_TOGETHER = 500
 
 Chunk = Sequence[Sequence[str | None]]
 
+# Times as text in UTC, and a snapshot that lasts for the whole transaction.
 _SETTINGS = (
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
@@ -194,6 +195,7 @@ def _text_sql(column: SourceColumn) -> str:
         return f"CONCAT(CHAR(92 USING utf8mb4), 'x', LOWER(HEX({name})))"
     if column.type == "bit":
         return f"LPAD(BIN({name}), {column.cast.removeprefix('bit').strip('()') or 1}, '0')"
+    # As text a float has six digits; as a double it has all of them.
     if column.type == "float4":
         return f"CAST(CAST({name} AS DOUBLE) AS CHAR)"
     if column.type in ("date", "timestamp", "timestamptz"):
@@ -265,6 +267,7 @@ def _error_of(error: Exception, where: str, password: str | None) -> Exception:
     number = error.args[0] if error.args else 0
     why = str(error.args[-1] if error.args else error)
     if password:
+        # Some of the server's messages repeat what it was given.
         why = why.replace(password, MASK)
     if number in _NO_TABLE:
         return ConfigurationError(f"{where}: {why}: name the table by --source-table")

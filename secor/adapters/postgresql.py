@@ -103,6 +103,7 @@ class PostgreSqlSource:
 
         connection = self._connection
         try:
+            # Set before the transaction begins: the driver refuses it inside.
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.read_only = True
             with connection.transaction():
@@ -144,6 +145,8 @@ class PostgreSqlSnapshot:
 
     def rows(self) -> Iterator[Chunk]:
         """Give all rows, ``chunk_rows`` at a time; each chunk is a statement of its own."""
+        # A cursor with a name is on the server: without one, the driver would fetch the whole table
+        # into memory.
         with self.connection.cursor(name="secor_verify") as cursor:
             cursor.execute(self.select)
             while chunk := cursor.fetchmany(self.chunk_rows):
@@ -194,6 +197,7 @@ def open_postgresql(
     def fail(error: Exception) -> Exception:
         return _error_of(error, where, password)
 
+    # What the URL says wins.
     options = {"connect_timeout": CONNECT_SECONDS, **parts}
     if password is not None:
         options["password"] = password

@@ -49,6 +49,7 @@ def client_context(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if not verify:
+        # Before ``verify_mode``: Python refuses the other order.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if not authorities:
@@ -108,6 +109,7 @@ def _of_tls(error: BaseException) -> Iterator[ssl.SSLError]:
     waiting = [error]
     while waiting:
         current = waiting.pop()
+        # Exceptions may name each other in a circle.
         if current in seen:
             continue
         seen.append(current)

@@ -95,5 +95,9 @@ class RepeatedErrors:
         if key not in self._open:
             return None
         with self._lock:
-            since, times, _ = self._open.pop(key)
+            row = self._open.pop(key, None)
+        # Another thread has ended it since the look without the lock.
+        if row is None:
+            return None
+        since, times, _ = row
         return EndedErrors(self._monotonic() - since, times)

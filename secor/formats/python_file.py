@@ -34,6 +34,8 @@ class SinkFile:
             try:
                 self._sink.write(data)
             except (OSError, SecorError) as error:
+                # The sink is dropped with its first error: what a library writes afterwards, when
+                # it is collected, goes nowhere.
                 self._sink, self._failure = None, error
                 raise
         self._written += len(data)
@@ -46,6 +48,7 @@ class SinkFile:
             yield
         finally:
             if self._failure is not None:
+                # In place of what the library has made of it: a full disk must be seen as such.
                 raise self._failure
 
     def seekable(self) -> bool:

@@ -106,6 +106,7 @@ def _first_rows(values: Codes) -> tuple[Codes, Codes, Codes]:
     first = np.full(len(distinct), len(values), dtype=np.int64)
     if len(distinct) == 1:
         return distinct, np.zeros(1, np.int64), codes
+    # Backwards, so that of several rows with one code the first is written last, and stays.
     first[codes[::-1]] = np.arange(len(values) - 1, -1, -1)
     return distinct, first, codes
 
@@ -135,6 +136,8 @@ def _places(codes: Codes, paths: list[str], distinct: int) -> RowPaths:
             table[index] = -1
             long[index] = f"the path {show_value(path)} is longer than {LONGEST_PATH} bytes"
         else:
+            # Different values may have one path, such as times of the same hour: they are one
+            # output partition.
             table[index] = kept.setdefault(path, len(kept))
     bad = {
         int(row): reason for index, reason in long.items() for row in np.flatnonzero(codes == index)

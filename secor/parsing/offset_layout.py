@@ -26,6 +26,7 @@ class OffsetBuckets:
         row = 0
         while row < len(offsets):
             bucket = int(offsets[row]) // self.size * self.size
+            # By offset, not by count: compacted logs and transactions leave gaps.
             end = int(offsets.searchsorted(bucket + self.size))
             parts.append(Part(f"offset={bucket}", chunk.records.slice(row, end - row)))
             row = end

@@ -165,6 +165,7 @@ def _fault_of(result: object, count: int) -> str | None:
         return f"it must return Decoded, with its rows as a StructArray, not {returned}"
     if len(result.rows) != count:
         return f"{len(result.rows)} rows for {count}; it must return as many as it gets"
+    # Python takes -1 for the last row: another message would go into quarantine.
     strange = [row for row in result.bad if not 0 <= row < count]
     if strange:
         return f"Decoded.bad names row {strange[0]}, and there are {count}, from 0"

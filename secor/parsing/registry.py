@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -92,6 +93,8 @@ class SchemaRegistry:
         self._wait = wait
         self._monotonic = monotonic
         self._in_vain: set[SchemaId] = set()
+        # Threads of ``prefetch`` note ids while the caller looks at them.
+        self._lock = threading.Lock()
 
     def prefetch(self, schema_ids: Iterable[SchemaId]) -> None:
         """Ask for all that are new, at once and in other threads, for a limited time.
@@ -102,11 +105,12 @@ class SchemaRegistry:
         """
         wanted = [wanted_id for wanted_id in schema_ids if wanted_id not in self._known]
         now = self._monotonic()
-        new = [
-            wanted_id
-            for wanted_id in wanted
-            if wanted_id not in self._unknown or self._unknown[wanted_id].is_due(now)
-        ]
+        with self._lock:
+            new = [
+                wanted_id
+                for wanted_id in wanted
+                if wanted_id not in self._unknown or self._unknown[wanted_id].is_due(now)
+            ]
         # Bounded: a chunk of nonsense may name thousands of ids.
         for schema_id in new[: self._most_at_once]:
             if schema_id not in self._asked:
@@ -157,11 +161,13 @@ class SchemaRegistry:
         try:
             registered = self._source.fetch(schema_id)
         except NotFound as error:
-            self._note_unknown(schema_id)
+            with self._lock:
+                self._note_unknown(schema_id)
             raise NotFound(f"schema id {schema_id} is not registered") from error
-        self._known[schema_id] = registered
-        self._unknown.pop(schema_id, None)
-        self._in_vain.discard(schema_id)
+        with self._lock:
+            self._known[schema_id] = registered
+            self._unknown.pop(schema_id, None)
+            self._in_vain.discard(schema_id)
         return registered
 
     def _note_unknown(self, schema_id: SchemaId) -> None:

@@ -129,6 +129,8 @@ class Mask:
     def _text(self, text: str) -> str:
         if self.constant is not None:
             return self.constant
+        # An HMAC, not a plain hash: without the salt, names and numbers could be found by trying
+        # them.
         return hmac.new(self.salt, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
 
 

@@ -101,6 +101,7 @@ def _digest(zone: ZoneInfo) -> str:
 
 def _clock(second: int) -> datetime:
     """Return a reading in seconds as a datetime, kept two days from the ends of the years."""
+    # Python's datetime raises where a zone's offset leads out of the years 1 to 9999.
     least, greatest = LEAST // SECOND + 2 * SECONDS_A_DAY, GREATEST // SECOND - 2 * SECONDS_A_DAY
     return EPOCH + timedelta(seconds=min(max(second, least), greatest))
 
@@ -115,6 +116,7 @@ def _offsets(
     """
     day_of = readings // DAY
     distinct, codes = few_distinct(day_of)
+    # All at once: days of a topic lie close together, so this hardly ever happens.
     if len(days) > MOST_DAYS:
         days.clear()
     offsets = np.empty(len(distinct), dtype=np.int64)

@@ -85,6 +85,8 @@ def cursor_of(
             position["open"].append(archived.key)
     for positions in cursor.values():
         for position in positions.values():
+            # Listings of different prefixes come in different orders, and Spark compares cursors as
+            # JSON.
             position["open"].sort()
     return cursor
 
@@ -139,6 +141,8 @@ def _reached(cursor: Cursor, archived: ArchivedObject, whole: OffsetRange) -> in
     if position is None:
         return 0
     directory = archived.key.rpartition("/")[0]
+    # Nothing open in its output partition: all that was given there ends where the newest batch
+    # begins.
     if all(key.rpartition("/")[0] != directory for key in position["open"]):
         return position["settled"]
     reached = position.get("reached")

@@ -115,7 +115,10 @@ def _passes(pushed: Any, value: str | int) -> bool:
     literal: Any = getattr(test, "value", None)
     alike = literal if _kind(test) == "In" else (literal,)
     if _kind(test) not in _TESTS or any(
-        type(literal_value) is not type(value) for literal_value in alike
+        # Python compares True with 1 and 1.0 with 1 as Spark does not: such a filter is left to
+        # Spark.
+        type(literal_value) is not type(value)
+        for literal_value in alike
     ):
         return True
     return _TESTS[_kind(test)](value, literal) != negated
@@ -150,6 +153,7 @@ def _span(pushed: Any, read: Callable[[object], tuple[int, int] | None]) -> Span
     """Return the numbers that pass; ``read`` returns a value rounded up and rounded down."""
     values = _values(pushed) or (getattr(pushed, "value", None),)
     around = [span for value in values if (span := read(value)) is not None]
+    # One value that is not understood: the numbers that pass are not known.
     if len(around) < len(values):
         return Span()
     up, down = min(outer[0] for outer in around), max(outer[1] for outer in around)
@@ -170,6 +174,7 @@ def _span(pushed: Any, read: Callable[[object], tuple[int, int] | None]) -> Span
 def _within_64_bits(start: int | None, end: int | None) -> Span:
     """Return a span with bounds that fit into 64 bits, as the columns do."""
     return Span(
+        # Arrow raises at a scalar beyond 64 bits.
         None if start is None else min(start, _GREATEST),
         None if end is None or end > _GREATEST else end,
     )

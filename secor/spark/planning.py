@@ -78,6 +78,8 @@ def plan(
     selection = bounds.narrowed(options.selection)
     objects = listed(archive, selection)
     if selection.topics == options.selection.topics:
+        # Only where the query's filters do not name topics themselves: of those an empty result is
+        # an answer.
         _refuse_nothing(objects, options)
     allowed = [archived for archived in filter_names(objects, selection) if bounds.allow(archived)]
     chosen = by_offset(allowed, selection.offsets)
@@ -195,6 +197,8 @@ def by_offset(objects: Sequence[ArchivedObject], offsets: Span) -> list[Archived
     for archived in objects:
         first = archived.name.start_offset
         if first <= start:
+            # The last object that begins at or before the first offset may hold it; those before it
+            # end too early.
             floors[_series(archived)] = max(first, floors.get(_series(archived), 0))
     return [
         archived
@@ -230,6 +234,7 @@ def describe(archive: Archive, archived: ArchivedObject) -> ArchivedObject | Non
         return archive.describe(archived)
     except NotFound:
         try:
+            # Another look that needs no metadata: "not found" may mean that there are none.
             archive.store.open(archived.key).close()
         except NotFound:
             return None
@@ -244,6 +249,7 @@ def split(
     if size is not None and archived.name.extension in _SPLITTABLE:
         count = max(1, round(archived.size / size))
     for index in range(count):
+        # In whole numbers, from the same product: neither a gap nor an overlap between two pieces.
         start, end = archived.size * index // count, archived.size * (index + 1) // count
         yield ObjectPart(archived, start, end, asked)
 
@@ -297,6 +303,7 @@ def _prefixes(archive: Archive, selection: Selection) -> list[str]:
     return sorted(
         candidate
         for candidate in candidates
+        # Objects below two prefixes would be listed twice, and read twice.
         if not any(candidate != other and candidate.startswith(other) for other in candidates)
     )
 

@@ -45,6 +45,8 @@ def read_tasks(
         with open_archive(options) as archive:
             for task in tasks:
                 sizes = {piece.archived.key: piece.archived.size for piece in task.pieces}
+                # Read by the task, not when the read is planned: what is erased meanwhile is left
+                # out.
                 for topic in {piece.archived.topic for piece in task.pieces} - erasures.keys():
                     listed = read_erasures(archive.store, archive.root(topic), options.secret)
                     erasures[topic] = listed.require()
@@ -141,6 +143,7 @@ def _complete(read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.Recor
         if size <= MOST_HELD:
             buffered.append(batch)
         else:
+            # Too large to hold: what comes is only checked now, and read again afterwards.
             buffered.clear()
     return iter(buffered) if size <= MOST_HELD else read()
 
@@ -189,6 +192,7 @@ def _within(records: pa.RecordBatch, name: str, span: Span) -> pa.RecordBatch:
     column = records.column(name)
     bounds = pc.min_max(column)
     least, greatest = bounds["min"].as_py(), bounds["max"].as_py()
+    # Most batches are inside as a whole; a filter would copy all their messages.
     if column.null_count == 0 and least is not None and span.covers(least, greatest):
         return records
     mask = pc.is_valid(column)

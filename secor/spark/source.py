@@ -210,6 +210,7 @@ class FilteringReader(ArchiveReader):
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802  # Spark's
         """Take the filters as bounds; all of them are left to Spark as well."""
         self._bounds = bounds_of(filters)
+        # All of them: a bound may let too much through, so Spark must filter again.
         return filters
 
 
@@ -218,7 +219,7 @@ class FilteringDataSource(SecorDataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch."""
-        return FilteringReader(self._asked(schema))
+        return FilteringReader(self._read_options(schema))
 
 
 class ArchiveStreamReader(DataSourceStreamReader):

@@ -83,6 +83,7 @@ class SparkTables:
 
     def _collect(self, table: Table, frame: DataFrame) -> Iterator[pa.RecordBatch]:
         with self._failing(table):
+            # Not ``toArrow``, which collects all rows on the driver.
             for row in frame.mapInArrow(_serialized, "batches binary").toLocalIterator():
                 yield from pa.ipc.open_stream(bytes(row["batches"]))
 

@@ -39,6 +39,7 @@ def compare_state(
     this is the ``whole_log``, rows with keys that no message has are older than the log.  ``order``
     is as in ``last_changes``.
     """
+    # Read three times below; without this the log would be read and parsed each time.
     changes = changes.persist()
     kept = _kept_columns(changes)
     fit = changes.filter(f"operation <> {UNFIT}")

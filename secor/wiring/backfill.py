@@ -74,6 +74,7 @@ def _each(
 ) -> Iterator[Result]:
     with open_job(setting) as job:
         for batch in batches:
+            # Again here, not by Spark: a task that Spark repeats begins with its first batch.
             yield retry(
                 partial(step, job, batch),
                 (Unavailable, OutcomeUnknown),

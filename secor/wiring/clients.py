@@ -81,6 +81,8 @@ def _connections(config: Config) -> int:
 def store_of(described: Store, *, connections: int) -> ObjectStore:
     """Return a store, after a look at it, as ``connect_store`` does."""
     store = make_store(described, connections=connections)
+    # A look before the first use: a wrong bucket or a missing right is to be reported now, not
+    # after the first batch.
     store.check()
     return store
 
@@ -249,6 +251,8 @@ def open_ledger_for_operator(
     else:
         ledger = _operator_ledger(config)
     with closing(ledger):
+        # A command must not write to a ledger that the group has left: what it sets would have no
+        # effect, and what it reads would be old.
         _first_answer(ledger.refuse_relocated)
         yield ledger
 

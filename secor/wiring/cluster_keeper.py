@@ -56,6 +56,7 @@ class ClusterKeeper:
         self._looker = ClusterLooker(config, store, board, clock)
         self._assigned = assigned
         self._over = threading.Event()
+        # A daemon thread: a look at a registry that hangs must not hold up the end of the process.
         self._thread = threading.Thread(target=self._run, name="cluster-keeper", daemon=True)
         self._thread.start()
 
@@ -95,6 +96,8 @@ class ClusterLooker:
             return
         try:
             with closing(KafkaReader(kafka_options(self._config))) as reader:
+                # Asked anew at each look, as topics come and go: the owner of the first partition
+                # is the one that looks, without an election of its own.
                 first = first_partition(self._config, reader)
                 cluster = reader.cluster_id()
         except SecorError as error:
@@ -117,6 +120,8 @@ class ClusterLooker:
         written = WrittenEntry(0, 0)
         try:
             journal = self._journal(kind, cluster)
+            # A function: the journal asks the cluster after it has read its own newest entry, and
+            # for a full entry twice.
             written = journal.append(lambda: self._items(kind), self._clock.now)
             self._board.kept(kind, self._clock.now())
             if self._warned.pop(kind, None) is not None:
@@ -127,6 +132,8 @@ class ClusterLooker:
         except SecorError as error:
             self._failed(kind, error)
         took = self._clock.monotonic() - begin
+        # Large clusters are looked at more seldom: by the load on the brokers, and by what the
+        # journal grows by.
         pause = max(EVERY[kind], SHARE * took, written.size / BYTES_PER_SECOND)
         self._due[kind] = begin + pause
 
@@ -148,6 +155,7 @@ class ClusterLooker:
 
     def _failed(self, kind: str, error: SecorError) -> None:
         self._board.failed(kind, str(error))
+        # Once for each reason: a missing right would otherwise be in the log every minute.
         if self._warned.get(kind) != str(error):
             action = (
                 "allow it, or keep less: docs/recovery.md"

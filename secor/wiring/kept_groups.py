@@ -42,6 +42,8 @@ def group_items(
         offsets, more = admin.offsets_of(names[begin : begin + GROUPS_AT_ONCE])
         refused += more
         for name, places in sorted(offsets.items()):
+            # A Secor group's ledger is no consumer's offset: restored, it would say things about
+            # objects and topics of the lost cluster.
             if places and not any(_LEDGER.match(place.metadata) for place in places.values()):
                 yield name, encode_offsets(places)
     denied(refused)

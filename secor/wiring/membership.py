@@ -55,6 +55,8 @@ def join(config: Config, ask: Doing, stalled: Stalled | None = None) -> Iterator
         # What is refused from the start is a mistake: report it before anything is read.
         ledger.check()
         ask(BROKERS)
+        # The source inside, so closed first: it leaves the group and releases the leases while the
+        # ledger's session is still there.
         with closing(_source(config, stalled, ledger.id)) as source:
             yield Membership(source, ledger)
 
@@ -143,5 +145,7 @@ def _waits_for_release(config: Config) -> bool:
     """
     if config.ledger.kind == "kafka":
         return True
+    # Elsewhere the lock in ZooKeeper is kept until a commit in work has ended, so there is nothing
+    # to wait for unless open batches are uploaded.
     rules = [config.policy, *(rule.policy for rule in config.topics)]
     return any(policy.upload_on_revoke for policy in rules)

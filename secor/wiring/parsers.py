@@ -181,6 +181,7 @@ def _value_decoder(parser: Parser, keep_nulls_in: Collection[str]) -> Decoder:
 def _decoded_names(parser: Parser, columns: Collection[str]) -> frozenset[str]:
     """Return the names of fields that may become such columns, also those that are renamed."""
     names = {name.lower() for name in columns}
+    # Backwards, from the column's name to the name that the decoder sees.
     for transform in reversed(parser.transforms):
         if transform.kind == "rename" and (transform.to or "").lower() in names:
             field = (transform.field or "").lower()

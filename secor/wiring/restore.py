@@ -113,6 +113,8 @@ class LockedLog:
     def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
         """Give committed messages, from the log's start if ``start`` is below it."""
         with self._lock:
+            # The lock is held until all is read out: a caller that asks this log for something else
+            # inside its loop waits for itself for ever.
             begin = max(start, self._reader.log_range(topic_partition).start)
             if begin < end:
                 yield from self._reader.read(topic_partition, begin, end)
@@ -233,6 +235,7 @@ class Job:
 
     def control(self, partitions: int) -> JobControl:
         """Return what reads and changes the job's record."""
+        # The last partition has the job's record alone; the offsets are in those before it.
         where = TopicPartition(offsets_topic(self.name), partitions - 1)
         return JobControl(self.name, where, self.log, self.make_writer, self.clock)
 
@@ -272,6 +275,7 @@ class Job:
         """Return the router over the target's topics as they are now."""
         source, target = self.config.source, self.config.target
         topics = {self.target_name(archived_source.topic) for archived_source in self.sources()}
+        # Messages written there would be between the job's offsets, and be compacted with them.
         own = self.own_topics & topics
         if own:
             raise ConfigurationError(

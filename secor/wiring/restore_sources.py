@@ -43,6 +43,8 @@ def spec_of(config: RestoreConfig) -> JobSpec:
     return JobSpec(
         config.group.name,
         {
+            # Only where it is used: a new key for all would change the hash of every job that has
+            # begun.
             **({"plugins": plugins} if plugins else {}),
             **({"exactly_once": promise} if promise != "required" else {}),
             "source": source.model_dump(mode="json", exclude=_not_of_the_spec(source)),

@@ -81,8 +81,12 @@ class LetterWriter(Uploader):
 
     def upload(self, batch: SealedBatch, wanted: Callable[[], bool]) -> Outcome:
         """Commit; then send, and only log if that fails."""
+        # Committed first: letters of a batch that fails afterwards would be sent again with the
+        # next try, and a dead-letter topic that is out must not hold up the offsets.
         outcome = super().upload(batch, wanted)
         topic = self._topic_of(batch.topic_partition.topic)
+        # Only of a batch that this process has committed: where another one did, that one sends
+        # them.
         if topic is not None and isinstance(outcome, CommittedBatch):
             where: Mapping[str, object] = {
                 "topic": batch.topic_partition.topic,
@@ -125,6 +129,8 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
     metrics.local_bytes_limit.set(config.limits.local_bytes)
     metrics.memory_bytes_limit.set(config.limits.memory)
     health = Health(clock, limit=STUCK)
+    # The random part makes it another owner in the ledger after each start: in containers host name
+    # and process id are often the same again.
     instance = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     tables = _table_board(config, clock, instance) if config.group.kind == "table" else None
     board = board_of(config, clock, instance, tables)
@@ -138,12 +144,15 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
         directory = config.local.directory / config.group.name
         limits = config.limits
         workspace = Workspace(directory, instance, limits.open_files, limits.local_bytes)
+        # From here on all is closed in reverse order, whichever later step fails.
         opened.callback(workspace.close)
         metrics.open_files.set_function(lambda: workspace.open_files)
         metrics.local_free_bytes.set_function(lambda: workspace.free_bytes)
         if config.metrics.port is not None:
             server = server_of(config, health, metrics, board)
             opened.callback(server.close)
+            # Started before anything is connected: probes and the status page say what the start
+            # waits for.
             server.start()
 
         def connect(ask: Doing) -> ConnectedParts:
@@ -152,6 +161,8 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
                 consumer, membership, close = _connect(
                     config, instance, workspace, telemetry, board, clock, ask
                 )
+                # Closed in reverse order: first the coordinator's thread, then the consumer's
+                # connections.
                 connected.callback(close)
                 loop: DaemonLoop = consumer
                 if tables is not None:
@@ -159,6 +170,8 @@ def build(config: Config, environment: Mapping[str, str]) -> Daemon:
                         _coordinating(config, consumer, instance, metrics, clock, tables)
                     )
                 report = _report(consumer, membership, telemetry, board, manager)
+                # Last: what the connections have imported and made is to be left out of full
+                # collections.
                 keep_what_is_loaded()
                 return ConnectedParts(loop, report, connected.pop_all().close)
 
@@ -209,6 +222,8 @@ def _connect(
     with ExitStack() as opened:
         ask(STORE)
         servers = board.servers
+        # The store comes before the group: a member that cannot write would hold partitions back
+        # from others that can.
         store: ObjectStore = WatchedStore(connect_store(config), servers.store)
         tables = None
         plans: Plans
@@ -222,6 +237,7 @@ def _connect(
 
             ask(CATALOG)
             store, tables = store_of_tables(config, store), open_tables(config)
+        # Opened before the pool, so closed after it: uploads in work still need ledger and lease.
         membership = opened.enter_context(join(config, ask, telemetry.fetch_restarted))
         session = config.ledger.kind == "zookeeper"
         ledger = WatchedLedger(membership.ledger, servers.ledger, session=session)
@@ -302,6 +318,7 @@ def _consumer(
             rng=rng,
             reset=Reset(config.kafka.reset),
             on_data_loss=OnDataLoss(config.kafka.on_data_loss),
+            # A backup parses nothing, so no message can kill it.
             poison_messages=None if config.group.kind == "backup" else poison_messages,
             refuse_lost=refuse_lost,
         ),

@@ -33,6 +33,7 @@ def open_tables(config: Config) -> tuple[IcebergCatalog, IcebergLibrary]:
         from secor.wiring.hudi import open_hudi_tables
 
         return open_hudi_tables(config), IcebergLibrary()
+    # What the file says of the catalog wins: its files may need other credentials.
     properties = {**_s3_properties(config), **config.catalog.properties}
     store = None
     if config.store.kind in ("gcs", "azure"):

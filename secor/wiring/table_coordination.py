@@ -58,6 +58,8 @@ def elected(config: Config) -> Iterator[Callable[[], bool]]:
             f" and on the topic {topic}; it is tried again every {ASK_AGAIN / 60:.0f} minutes",
         )
 
+    # Shorter than the readers': while nobody leads no table gets a commit, and a late leader harms
+    # nothing, for its commits are refused by the tables.
     session = min(config.kafka.session_timeout, SESSION)
     source = KafkaSource(
         kafka_options(config),
@@ -141,6 +143,7 @@ def coordinating(
     """
     with ExitStack() as opened:
         channel = SharedChannel(open_channel(config, observer.event))
+        # Closed last: the coordinator's thread still sends when it ends.
         opened.callback(channel.close)
         responder = CycleResponder(
             consumer,
@@ -175,8 +178,12 @@ class TableLoop:
         """Do one round; pass the assignment to the election."""
         self.responder.run_once(timeout)
         if self.election is not None:
+            # After the round, in which partitions come and go: the owner of the first one
+            # coordinates.
             self.election.assign(status.topic_partition for status in self.responder.status())
         if self.thread is not None:
+            # A thread that has died would leave a process that stages for ever and commits nothing:
+            # its error ends the process, and the service manager starts it anew.
             self.thread.check()
 
     def drain(self) -> None:

@@ -85,6 +85,7 @@ def table_recoveries(
         now: float,
     ) -> RecoveredEntry | None:
         before = entry_or_none(lambda: ledger.read(topic_partition))
+        # Only what is missing is planned: an entry that is there is the truth, whatever tables say.
         if before is not None and before.committed is not None:
             return None
         proof = reader.read(group, topic_partition, log.topic_id(topic_partition.topic))

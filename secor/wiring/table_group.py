@@ -78,6 +78,8 @@ class BrokerTopics:
 
     def first_offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return where reading begins without an entry; see ``GroupTopics``."""
+        # As a consumer without an entry will begin: from the log's start its lag would be the whole
+        # log.
         if self.config.kafka.reset == "latest":
             return self.reader.ends(partitions)
         return self.reader.starts(partitions)
@@ -161,6 +163,8 @@ class TableGroup:
 
     def staged(self) -> list[Staged]:
         """Read the ledger, then what is staged below it."""
+        # Only those with manifests: the group may have thousands of partitions, and the ledger is
+        # asked for each.
         topic_partitions = sorted({manifest.topic_partition for manifest in self.staging.find()})
         entries = dict(
             zip(topic_partitions, self.parallel(self.ledger.read, topic_partitions), strict=True)
@@ -327,11 +331,13 @@ def open_table_group(
             random.Random(),
             group=group,
             branch=config.commit.branch,
+            # Files with changes wait for a process with an engine; appends go on without one.
             operations=APPENDS if engine is None else EVERY_OPERATION,
             newest_format=NEWEST_MERGED_FORMAT if config.changes_rows else NEWEST_FORMAT,
         )
         yield TableGroup(
             config=config,
+            # Manifests are in the group's own store, and data files where the tables are.
             objects=store_of_tables(config, store),
             ledger=ledger,
             brokers=reader,

@@ -43,6 +43,7 @@ def store_of_tables(config: Config, own: ObjectStore) -> ObjectStore:
                 return place, own
             connections = 2 * config.limits.upload_threads + 2
             return place, store_of(described, connections=connections)
+        # The same bucket needs no second set of connections.
         if config.store.kind == "s3" and parts.netloc == config.store.s3.bucket:
             return place, own
         settings = config.store.s3.model_copy(update={"bucket": parts.netloc})

@@ -116,6 +116,7 @@ def _open_unchanged(config: Config) -> IcebergCatalog | None:
     """Return the catalog; None for a database in which nobody has opened one yet."""
     from secor.adapters.iceberg.catalog_checks import UNPREPARED, is_absent, is_prepared
 
+    # A trial writes nothing: SQL catalogs make their tables in the database when they are opened.
     properties = {**config.catalog.properties, **UNPREPARED}
     if config.table_format == "iceberg" and is_absent(config.catalog.name, properties):
         return None

@@ -122,6 +122,8 @@ class TablePlans:
             return
         try:
             if why is None:
+                # Only the first plan of a topic asks the store; what fails there takes the topic
+                # out again below, so that the next plan asks once more.
                 self._planned.add(topic)
                 self._notes.clear_stops(topic)
             else:
@@ -318,6 +320,8 @@ def route_of(table: TableRoute, rows: Rows | None = None) -> Route:
         )
     rows = Rows() if rows is None else rows
     mode: Mode = table.mode
+    # Hudi knows rows by a key.  Where rows are only added, it is the message's place in Kafka, so
+    # that a write that is repeated adds no row twice.
     if table.format == "hudi" and mode == "append":
         mode = "insert"
     settings = TableSettings(

@@ -87,6 +87,8 @@ def _keep(
     described: Iterable[TopicDescription],
 ) -> None:
     for topic_description in described:
+        # Without this right brokers return no settings at all: that means that they are not known,
+        # not that there are none.
         readable = "DESCRIBE_CONFIGS" in topic_description.rights
         topic = KeptTopic(
             topic_description.name,

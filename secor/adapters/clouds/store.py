@@ -157,6 +157,7 @@ class CloudStore:
                     body,
                     attributes={**self._attributes, **self._provider.encode(metadata)},
                     mode="create",
+                    # One request: parts could not be put on the condition that nothing is there.
                     use_multipart=False,
                 )
 

@@ -90,6 +90,7 @@ def open_rows(io: FileIO, file: DataFile, mapping: NameMapping | None = None) ->
 
 
 def _parquet(stream: BinaryIO, mapping: NameMapping | None) -> FileRows:
+    # Spark's old INT96 times reach beyond what nanoseconds in 64 bits hold.
     file = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
     schema = pyarrow_to_schema(file.schema_arrow, mapping, downcast_ns_timestamp_to_us=True)
 
@@ -107,6 +108,8 @@ def _parquet(stream: BinaryIO, mapping: NameMapping | None) -> FileRows:
 def _start_of_group(group: pq.RowGroupMetaData) -> int:
     first = group.column(0)
     data, dictionary = int(first.data_page_offset), int(first.dictionary_page_offset or 0)
+    # A column begins with its dictionary where it has one; offsets elsewhere mean that there is
+    # none.
     return dictionary if 0 < dictionary < data else data
 
 
@@ -131,6 +134,7 @@ def _stripe(file: orc.ORCFile, number: int, left_out: dict[str, str]) -> pa.Reco
             raise
         why = str(error)
     columns = []
+    # Column by column: one time out of range makes Arrow refuse the stripe with all its columns.
     for field in file.schema:
         try:
             columns.append(file.read_stripe(number, [field.name]).column(0))
@@ -267,6 +271,7 @@ def scan_rows(
         # The library reads files side by side and does not say which one it could not read.
         for task in by_library:
             with naming_damage(table.io, task.file):
+                # Again, one file at a time, only to name the damaged one.
                 deque(reading.to_record_batches([task]), maxlen=0)
         raise
     for task in others:
@@ -335,5 +340,6 @@ def _rows_of_file(
                 for column, field in zip(columns.fields, wanted, strict=True)
             ]
             kept = ~np.isin(np.arange(first, first + len(batch)), deleted)
+            # Positions of deletes count all rows of the file, those that are deleted included.
             first += len(batch)
             yield pa.record_batch(arrays, names=wanted.names).filter(pa.array(kept))

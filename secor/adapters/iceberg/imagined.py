@@ -92,6 +92,7 @@ class ImaginedTables(NoopCatalog):
         name = _name(table.name())
         present = self.load_table(name)
         for requirement in requirements:
+            # As a real catalog does: what a daemon would be refused is refused here, too.
             requirement.validate(present.metadata)
         metadata = update_table_metadata(present.metadata, updates)
         self._imagined[name] = metadata

@@ -117,6 +117,8 @@ class _Partitioning:
         name = repr(typed)  # 0.0 and -0.0 are equal, and partitions of their own
         known = self._known.get(name)
         if known is None:
+            # All at once: to keep the order of use would cost more than to describe some partitions
+            # again.
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             known = self._known[name] = self._describe(typed)

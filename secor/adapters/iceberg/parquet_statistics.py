@@ -194,6 +194,8 @@ def _add_statistics(totals: _ColumnTotals, column: _Column, chunk: pq.ColumnChun
         # Arrow leaves out bounds of more than 4,096 bytes, and those of nothing but NaN.
         nulls = statistics.null_count if statistics is not None else None
         if nulls != chunk.num_values:
+            # One chunk without bounds is enough: bounds of the others alone would hide its rows
+            # from readers.
             totals.without_bounds.add(key)
         return
     least, greatest = statistics.min_raw, statistics.max_raw
@@ -224,6 +226,8 @@ def _statistics(totals: _ColumnTotals, columns: Mapping[int, _Column]) -> Statis
         assert column.lower is not None
         assert column.upper is not None
         lower[key] = column.lower(least).hex()
+        # None where a text is cut and has no greater one of that length: no bound is right, a wrong
+        # one hides rows.
         greatest = column.upper(totals.greatest[key])
         if greatest is not None:
             upper[key] = greatest.hex()

@@ -123,6 +123,8 @@ def _range(
         return None, None
     if isinstance(kind, DecimalType):
         most = 10**kind.precision - 1
+        # A value below the last whole multiple of the width would be truncated to one that has more
+        # digits than the type.
         unscaled = -(most // transform.width * transform.width)
         return Decimal(unscaled).scaleb(-kind.scale, _EXACT), None
     least = _LEAST_OF_INTEGERS.get(type(kind))

@@ -94,6 +94,7 @@ def record_batches(messages: Iterable[Message]) -> list[bytes]:
 
 def _builder() -> Any:
     """Begin a batch without codec and producer id."""
+    # No producer id: a batch that is sent twice is there twice, which copies may be.
     return DefaultRecordBatchBuilder(
         magic=2,
         compression_type=0,
@@ -115,6 +116,8 @@ async def _produce_all(
     parts: dict[int, list[Message]] = defaultdict(list)
     for message in messages:
         key = message[1]
+        # As Java's producer places keys: copies of a key come into the partition where its own
+        # messages would.
         number = source if key is None else murmur2(key) & 0x7FFFFFFF
         parts[number % count].append(message)
     refused: list[str] = []
@@ -147,6 +150,8 @@ async def _produce(client: Client, where: TopicPartition, records: bytes, timeou
         except kafka_errors.RetriableError:
             if time.monotonic() >= deadline:
                 raise
+            # The leader may have changed: without new metadata the same broker would be asked until
+            # the time is over.
             client.cluster.request_update()
             await client.net.sleep(_RETRY)
         else:

@@ -58,6 +58,8 @@ class EventQueue:
     def begin(self, topic_partition: TopicPartition) -> int | None:
         """Begin a new epoch; None while a change of the assignment waits to be seen."""
         with self._changed:
+            # The loop has not seen the last change yet: it would begin what is another's now, or at
+            # a position of before.
             if self._unseen[topic_partition]:
                 return None
             self._epochs[topic_partition] += 1
@@ -67,6 +69,8 @@ class EventQueue:
     def deliver(self, event: Fetched | ReadFailure, epoch: int) -> None:
         """Queue messages, or the end of them, unless their epoch is over."""
         with self._changed:
+            # Under the lock, together with the append: a start in between would let messages of the
+            # old position in behind it.
             if self._epochs[event.topic_partition] == epoch:
                 size = event.size if isinstance(event, Fetched) else 0
                 self._bytes += size
@@ -75,6 +79,7 @@ class EventQueue:
     def fail(self, error: BaseException) -> None:
         """Let every ``poll`` from now on raise ``error``."""
         with self._changed:
+            # The first one is the cause; what fails afterwards is its result.
             self._error = self._error or error
             self._changed.notify_all()
 
@@ -89,6 +94,7 @@ class EventQueue:
                 raise self._error
             was_full = self.full
             taken = self._take()
+        # Outside of the lock: it wakes the IO thread, which may be about to take it.
         if was_full and not self.full:
             self._notify_room()
         return taken

@@ -51,6 +51,8 @@ class GroupAdmin:
         return {
             group["group_id"]: str(group.get("group_state") or "").lower()
             for group in listed
+            # Empty: of groups that were only committed for, without members.  Kafka Connect's
+            # workers have a type of their own and no offsets.
             if group["protocol_type"] in ("consumer", "")
         }
 
@@ -90,6 +92,8 @@ class GroupAdmin:
         except AccessDenied:
             if len(groups) == 1:
                 return {}, list(groups)
+            # The client raises for all groups of a request and does not say which one is denied:
+            # halves find it in few requests.
             halves = (groups[: len(groups) // 2], groups[len(groups) // 2 :])
             known: dict[str, dict[TopicPartition, Committed]] = {}
             denied: list[str] = []
@@ -140,6 +144,7 @@ def _committed(places: Mapping[Any, Any]) -> dict[TopicPartition, Committed]:
     return {
         from_client(place): Committed(committed.offset, committed.metadata or "")
         for place, committed in places.items()
+        # -1 means that nothing is committed.
         if committed.offset >= 0
     }
 

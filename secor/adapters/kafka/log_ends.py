@@ -86,6 +86,7 @@ class LogEnds:
 
     def heard(self, topic_partition: TopicPartition, end: int, high_watermark: int) -> None:
         """Take a fetch's last stable offset and high watermark."""
+        # A late answer about a partition that was revoked must not bring it back.
         if topic_partition in self._ask_at:
             self._note(topic_partition, end, high_watermark)
             self._ask_at[topic_partition] = time.monotonic() + self._max_age
@@ -97,6 +98,7 @@ class LogEnds:
             self._waiting.pop(topic_partition, None)
             return
         offsets, known = high_watermark - end, self._waiting.get(topic_partition)
+        # The end has moved: whatever is open now is another transaction, so its time begins anew.
         if known is None or known.end != end:
             known = _Waiting(end, time.monotonic(), Withheld(offsets, time.time()))
         elif known.withheld.offsets != offsets:
@@ -122,6 +124,8 @@ class LogEnds:
             else:
                 leaders.setdefault(leader, []).append(topic_partition)
         for leader, partitions in leaders.items():
+            # Before the answer: otherwise the next turn, a tenth of the time later, would ask a
+            # slow leader again.
             self._ask_at |= dict.fromkeys(partitions, now + self._max_age)
             asking = partial(self._ask_leader, leader, partitions, now + self._max_age)
             self._client.spawn(asking, partial(self._refused, partitions))

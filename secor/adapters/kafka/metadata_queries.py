@@ -64,6 +64,7 @@ class MetadataClient:
 
     def whole_log_range(self, topic_partition: TopicPartition) -> LogRange:
         """Ask for the log's start, its high watermark, and then its last stable offset."""
+        # First: a transaction that ends between the two must not look like an open one.
         end = self.high_watermark(topic_partition)
         return replace(self.log_range(topic_partition), high_watermark=end)
 
@@ -156,6 +157,8 @@ class MetadataClient:
                 unknown = isinstance(error, kafka_errors.UnknownTopicOrPartitionError)
                 if time.monotonic() >= deadline or (unknown and tries == _TRIES_UNKNOWN):
                     raise
+                # A topic that nobody has asked for is not in the metadata, so it has no leader
+                # here.
                 self._client.cluster.add_topic(tp.topic)
                 self._client.cluster.request_update()
                 await self._client.net.sleep(_RETRY)
@@ -178,6 +181,7 @@ class MetadataClient:
         for topic_partition, epoch in epochs.items():
             leader = leader_of(to_client(topic_partition))
             if leader in (None, -1):
+                # Not left out: "no answer" would count as "the log was not cut".
                 raise kafka_errors.LeaderNotAvailableError(str(topic_partition))
             by_leader.setdefault(leader, {})[topic_partition] = epoch
         ends: dict[TopicPartition, int] = {}
@@ -195,6 +199,8 @@ class MetadataClient:
             wanted.setdefault(topic_partition.topic, []).append(
                 topic.OffsetForLeaderPartition(
                     partition=topic_partition.partition,
+                    # Without an epoch of ours: the metadata may be older than the leader's, and
+                    # would be refused.
                     current_leader_epoch=-1,
                     leader_epoch=epoch,
                 )
@@ -205,6 +211,8 @@ class MetadataClient:
             min_version=3,  # consumers may ask from this one on
         )
         try:
+            # On a connection of its own: a broker answers one request after the other, and a fetch
+            # may wait for seconds.
             node = self._client.aside(leader, "questions")
             answer = await self._client.manager.wait_for(
                 self._client.manager.send(request, node_id=node), timeout * 1000
@@ -279,6 +287,7 @@ class MetadataClient:
             min_version=2,
             max_version=6,
         )
+        # On a connection of its own, as above.
         sent = self._client.manager.send(request, node_id=self._client.aside(leader, "questions"))
         answer = await self._client.manager.wait_for(sent, timeout * 1000)
         return {
@@ -315,6 +324,7 @@ class MetadataClient:
     async def _metadata(self, asked: list[Any] | None, timeout: float) -> Any:
         request = MetadataRequest(
             topics=asked,
+            # A question must not make a topic.
             allow_auto_topic_creation=False,
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,

@@ -119,6 +119,8 @@ async def _describe(
 ) -> dict[int, _Described]:
     """Ask every broker: each lists the transactions that it coordinates."""
     described: dict[int, _Described] = {}
+    # All brokers: a transaction's coordinator follows from the hash of its id, which is what is
+    # looked for.
     for broker in client.cluster.brokers() if producer_ids else ():
         request = ListTransactionsRequest(
             state_filters=[], producer_id_filters=sorted(producer_ids), max_version=0

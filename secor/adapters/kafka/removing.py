@@ -37,6 +37,7 @@ class Cleaner:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = options
+        # Looked at before the drill begins: what is there now is never removed.
         self.topics = frozenset(self._topics())
         self._groups = frozenset(self._listed_groups())
         self._rules = frozenset(read_access_rules(options))

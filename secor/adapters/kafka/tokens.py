@@ -42,6 +42,8 @@ class _Tokens(AbstractTokenProvider):
             raise ConfigurationError(
                 f"{self._name}: {type(token).__name__} is no token: token() must return text"
             )
+        # Checked here: such a token breaks the SASL message, and the broker only says that it
+        # refuses.
         if not _TOKEN.fullmatch(token):
             raise ConfigurationError(
                 f"{self._name}: what token() returned is empty, or has spaces, line ends or other"

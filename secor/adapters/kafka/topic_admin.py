@@ -92,9 +92,13 @@ class TopicAdmin:
             for answer in self._send_create(together, replication_factor, validate_only=False):
                 if not answer["error_code"]:
                     made.append(answer["name"])
+                # One that exists is no fault: a request whose answer was lost is sent again, and
+                # two daemons may begin together.
                 elif answer["error_code"] != _EXISTS:
                     refused.append(_not_made(answer))
             try:
+                # The controller answers before every broker knows the topic: a producer would be
+                # refused there.
                 self._admin.wait_for_topics(made, timeout_ms=self._timeout_ms)
             except kafka_errors.KafkaError as error:
                 refused.append(translated(error, _making(made)))
@@ -116,6 +120,8 @@ class TopicAdmin:
         self, topic: str, settings: TopicDefinition, replication_factor: int | None = None
     ) -> ProposedTopic:
         """Return what the brokers would make of a topic; makes nothing."""
+        # With ``validate_only`` brokers check rights, policies and replication as they would, and
+        # make nothing.
         (answer,) = self._send_create({topic: settings}, replication_factor, validate_only=True)
         code = answer["error_code"]
         if code == _DENIED:
@@ -178,6 +184,7 @@ class TopicAdmin:
             return None
         free = [_free_bytes(answer["log_dirs"]) for answer in answers]
         known = [size for size in free if size is not None]
+        # A sum without one broker would look like too little room: better none.
         return sum(known) if known and len(known) == len(free) else None
 
     def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
@@ -223,6 +230,7 @@ class TopicAdmin:
         hidden = [answered["name"] for answered in answer if answered["error_code"] == _DENIED]
         if hidden:
             raise AccessDenied(f"topics {', '.join(hidden)}: allow this user Describe on them")
+        # Absent topics are in the answer, too, with an error and no partitions.
         described = [answered for answered in answer if answered["partitions"]]
         readable = [
             topic["name"] for topic in described if _SEE_SETTINGS in topic["authorized_operations"]
@@ -272,7 +280,10 @@ def _not_made(answer: Mapping[str, Any]) -> SecorError:
 
 def _description(described: Mapping[str, Any], values: Mapping[str, Any]) -> TopicDescription:
     known = {
-        name: setting for name, setting in values.items() if setting["value"] not in (None, "")
+        # Brokers give null for what they hide, such as passwords.
+        name: setting
+        for name, setting in values.items()
+        if setting["value"] not in (None, "")
     }
     partitions = described["partitions"]
     return TopicDescription(
@@ -283,6 +294,8 @@ def _description(described: Mapping[str, Any], values: Mapping[str, Any]) -> Top
         settings={
             name: setting["value"]
             for name, setting in known.items()
+            # Only these are kept and made again: a default of the old brokers must not become a
+            # setting at the new ones.
             if setting["config_source"] == _OF_THE_TOPIC and not setting["is_sensitive"]
         },
         effective={name: setting["value"] for name, setting in known.items()},
@@ -298,6 +311,7 @@ def _free_bytes(log_dirs: Sequence[Mapping[str, Any]]) -> int | None:
         return None
     return sum(
         usable
+        # A set: brokers report no disk, so directories with equal sizes are taken for one.
         for _, usable in {(log_dir["total_bytes"], log_dir["usable_bytes"]) for log_dir in log_dirs}
     )
 

@@ -25,6 +25,8 @@ def topic_pattern(pattern: str, exclude: str | None) -> str:
             re.compile(text)
         except re.error as error:
             raise ConfigurationError(f"the topic expression {text!r}: {error}") from error
+    # The group puts an alternative of the user's, as in ``a|b``, before the end; ``\Z``, because
+    # ``$`` also takes a line end.
     but = rf"(?!(?:{exclude})\Z)" if exclude else ""
     return rf"{but}(?:{pattern})\Z"
 
@@ -75,6 +77,7 @@ class TopicWatch:
 
         Raises ``AccessDenied`` for topics that may not be read.
         """
+        # Nothing new since the last look: what is missing would be counted again.
         if self._age.answers == self._answers_seen:
             return None
         self._answers_seen = self._age.answers
@@ -85,6 +88,7 @@ class TopicWatch:
                 f"topics {names}: not allowed; give this user Read and Describe on them"
             )
         self._report_missing()
+        # What is assigned again later may be another topic: its id is taken anew then.
         for topic in self._ids.keys() - assigned:
             del self._ids[topic]
         known = dict(self._ids)

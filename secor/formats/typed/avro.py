@@ -182,6 +182,7 @@ class AvroFormat:
 
     def create(self, sink: Sink, seed: bytes) -> TypedWriter:
         """Begin a file; its sync marker comes from ``seed``."""
+        # The library would draw it: a batch that is made again must have the same bytes.
         marker = hashlib.sha256(b"avro" + seed).digest()[:16]
         return TypedWriter(self._shape, lambda schema: _File(sink, self.codec, marker, schema))
 
@@ -252,6 +253,8 @@ class _File:
             cast("Any", self._output),
             avro_schema(schema),
             codec=CODECS[codec],
+            # Only ``dump`` ends a block: by bytes, another version of the library could end it
+            # elsewhere, and the same batch would have other bytes.
             sync_interval=NO_LIMIT,
             sync_marker=marker,
         )

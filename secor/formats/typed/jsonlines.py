@@ -104,6 +104,8 @@ class JsonLinesWriter:
         self._empty = True
         declared = log_format.schema.declared
         self._encoder = msgspec.json.Encoder(
+            # Without a declared order it would be that of the batch's columns, and so depend on the
+            # messages around.
             order=None if declared else "sorted",
             decimal_format="number" if log_format.types == "connect-numeric" else "string",
         )
@@ -160,6 +162,7 @@ def _last_message(line: bytes, name: str) -> pa.RecordBatch:
 
 
 def _messages(lines: list[bytes], name: str) -> pa.RecordBatch:
+    # Raw: numbers with more digits than a double keep all of them.
     decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
     texts: list[str] = []
     values_of: dict[str, list[Any]] = {column: [] for column in metadata.COLUMNS}

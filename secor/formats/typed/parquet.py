@@ -91,9 +91,12 @@ class ParquetFileWriter:
             self._buffer,
             self._schema,
             compression=CODECS[log_format.codec],
+            # Fixed: another default of a later library would give other bytes, and a batch that is
+            # made again must be the same.
             version="2.6",
             use_dictionary=_worth_a_dictionary(schema),
             column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED") or None,
+            # Damage in a page is found when it is read, as with the other formats.
             write_page_checksum=True,
         )
 
@@ -154,5 +157,7 @@ class EitherParquet(ParquetFormat):
         with not_whole(name):
             parquet = pq.ParquetFile(file, page_checksum_verification=True)
             schema = parquet.schema_arrow
+            # Rows of a table may have columns with the same names as whole messages: the mark
+            # decides.
             whole = holds_messages(schema) and MARK not in (schema.metadata or {})
             yield from whole_messages(parquet) if whole else _rows(parquet)

@@ -103,6 +103,8 @@ class TypedWriter:
     def _write(self, group: pa.RecordBatch) -> None:
         group = flattened(group, self._shape.leaf)
         if self._file is None:
+            # Begun with the first group: a writer without rows leaves no file with nothing but a
+            # footer.
             self._file = self._begin(group.schema)
         self._file.write(group)
 

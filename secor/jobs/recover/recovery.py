@@ -241,6 +241,8 @@ class Recovery:
 
     def _groups(self, messages: KindState, *, commit: bool, force: bool) -> KindState:
         offsets = self.kept.group_offsets()
+        # Only when all is written: the place of a message that is not there yet cannot be looked
+        # up.
         if messages.left or messages.obstacles:
             groups = len({offset.group for offset in offsets})
             return self._kept("groups", lambda: KindState("groups", groups, 0))

@@ -92,6 +92,8 @@ def change_offsets(
         if next_offset is not None:
             value = StoredOffset(next_offset, job.spec.hash).encode()
         writer = job.make_writer(transactional_id(job.name, source))
+        # Initialising is what fences: a daemon that missed the stop cannot commit its offset over
+        # this one.
         writer.initialise()
         writer.begin()
         writer.write(where, record(offset_key(job.name, source), value, now))
@@ -111,6 +113,8 @@ def reset_offsets(job: Job, control: JobControl, partitions: int) -> int:
     for source, key in pair_keys(job, partitions):
         pairs.setdefault(source, []).append(key)
     change_offsets(job, control, partitions, dict.fromkeys({*known, *pairs}, None), pairs)
+    # Last: what fails before this leaves the old spec, which daemons with the new file refuse, and
+    # the reset can be repeated.
     control.adopt(job.spec.hash, job.spec.archive)
     return len(known)
 
@@ -129,6 +133,7 @@ def recover_offsets(job: Job) -> Mapping[SourcePartition, int]:
         )
     partitions = job.ensure_offsets_topic()
     control = job.control(partitions)
+    # Stopped before an offset is written, so that no daemon begins at zero in between.
     control.start(job.spec.hash, partitions, RequestedState.STOPPED, archive=job.spec.archive)
     known = read_all_offsets(job, partitions).offsets
     lost = sorted(copies.offsets.keys() - known.keys())

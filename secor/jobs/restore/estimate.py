@@ -64,6 +64,8 @@ def _sample(job: Job, extents: Sequence[SourceExtent]) -> tuple[int, float]:
             continue
         started, reached = time.monotonic(), extent.range.start
         with closing(job.source.open(extent.source, extent.range.start)) as reader:
+            # At least one piece, however slow the store is: without any there is nothing to reckon
+            # with.
             while time.monotonic() - started < SECONDS or reached == extent.range.start:
                 piece = reader.next(_WAIT)
                 if not isinstance(piece, Piece):

@@ -162,6 +162,8 @@ def _of_row(path: Path, number: int, row: list[str], groups: Collection[str]) ->
 def save_offsets(path: Path, origin: Origin) -> None:
     """Write a file that ``offsets_of_file`` reads.  Raises ``ConfigurationError`` if it exists."""
     try:
+        # Never over a file that is there: it may be the only copy of offsets that Kafka has
+        # deleted.
         with path.open("x", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             for group_offset in origin.offsets:

@@ -176,6 +176,8 @@ class _Counting:
             for placed in self.route(source, piece):
                 if placed.topic_partition == target:
                     kept = placed.records.column("offset").to_numpy()
+                    # Records are in the order of their offsets, so those below the end are the
+                    # first ones.
                     count += int(kept.searchsorted(offsets.end))
             if piece.next_offset >= offsets.end:
                 break

@@ -151,6 +151,7 @@ def prepare(job: Job) -> JobPlan:
     planned = plan(job)
     if not planned.topics:
         raise ConfigurationError(nothing_archived(job))
+    # All is looked at before anything is made: a job that cannot begin leaves no topic behind.
     refusing = refused(planned.findings)
     if refusing:
         lines = "\n".join(f"  {finding.topic}: {finding.what}" for finding in refusing)
@@ -319,6 +320,8 @@ def _missing(
         return None, TargetTopic(name, 0, 0, {}), [*faults, Finding(Severity.WARN, name, what)]
     settings = TopicDefinition(new.partitions, new.settings)
     proposed = job.admin.proposed(name, settings, wanted.replication_factor)
+    # Archived messages are old: with the retention by time that they had, the brokers would delete
+    # them as soon as they are written.
     new = without_time_limits(new, proposed.effective, wanted.settings)
     target = TargetTopic(name, 0, 0, {**proposed.effective, **new.settings})
     return new, target, [*faults, *making(name, new, proposed.refusal)]

@@ -59,6 +59,7 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[RestoreDaemon]:
     writing, source = job.config.writing, job.source
     if isinstance(source, ArchiveSource):
         telemetry.known_end = lambda partition: source.known.of(partition).end
+    # First: the group reads this topic, and the job's record is in it.
     partitions = job.ensure_offsets_topic()
     writer = copy_writer(job)
     copies = None if writer is None else OffsetCopies(writer, job.clock, telemetry)
@@ -74,6 +75,7 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[RestoreDaemon]:
     observer = _Committed(telemetry, pace, copies)
 
     def read_record() -> JobRecord | None:
+        # Before the record: a target that was made anew ends the job, whatever state is requested.
         guard.look()
         return control.read()
 
@@ -185,6 +187,8 @@ class Workers:
         self._over.set()
         deadline = time.monotonic() + within
         for thread in self._threads:
+            # One deadline for all: with a time for each, many threads would exceed what the service
+            # manager allows.
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def _work(self) -> None:
@@ -213,11 +217,13 @@ def run(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
+    # After the signal handlers: a signal in between would end the process with a transaction open.
     threads = Workers(engine.work_once, workers)
     report_at = 0.0
     try:
         while True:
             ended = engine.run_once(POLL if engine.follows else POLL_TO_END)
+            # Threads are daemons and end alone; only here does the process notice.
             if threads.crashed:
                 raise threads.crashed[0]
             now = time.monotonic()
@@ -225,10 +231,14 @@ def run(
                 report_at = now + REPORT_EVERY
                 telemetry.report(engine.assigned)
                 if daemon.copies is not None:
+                    # In the main thread, after what it copies is committed: copies may be late,
+                    # never ahead.
                     daemon.copies.write()
                 show()
             if ended is not None:
                 with suppress(Unavailable):
+                    # The last look: a topic that was deleted and made anew during the last seconds
+                    # has lost messages that count as written.
                     daemon.guard.look_now()
                 return ended
     finally:

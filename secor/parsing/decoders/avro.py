@@ -126,6 +126,7 @@ class _Codec:
     def __init__(self, writer: Any, reader: Any, references: Sequence[Any]) -> None:
         self._writer = _parse(writer, references)
         self._reader = None if reader is None else _parse(reader, [])
+        # With a schema of their own, all rows have its type, whichever schema wrote them.
         shown = writer if reader is None else reader
         named = references if reader is None else []
         self.column, recursive = _plan(shown, named)
@@ -154,6 +155,8 @@ class _Codec:
             raise Undecodable(f"invalid Avro {place}: {why}") from error
         if self._loops and depth_of(record) > MAX_DEPTH:
             raise Undecodable(f"nested deeper than {MAX_DEPTH}")
+        # Bytes that are left over mean another schema: what was read would be wrong, though it
+        # could be read.
         if stream.tell() != len(raw):
             raise Undecodable(f"bytes after the record's end, at its byte {stream.tell()}")
         return self._full(record) if self._full else record

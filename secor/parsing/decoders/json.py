@@ -83,6 +83,7 @@ class JsonDecoder:
         groups = decode_enveloped(enveloped, bad, paths)
         if len(enveloped.schemaless):
             bare = _messages_of(enveloped.bare)
+            # Not ``decode_apart``: an envelope within an envelope is an object like others.
             parts = self.decode_objects_apart(bare, paths)
             groups += [(enveloped.schemaless[rows], decoded) for rows, decoded in parts]
         rest = np.delete(
@@ -211,6 +212,7 @@ def _columns(values: pa.Array) -> tuple[pa.StructArray | None, dict[int, str]]:
     rows = json_text.read(values)
     if rows is not None:
         return rows, {}
+    # Only now, row by row, which is slow: a chunk without bad messages never comes here.
     bad = _undecodable(values.to_pylist())
     if not bad:
         return None, {}

@@ -32,6 +32,8 @@ def read_envelopes(rows: Rows, fields: pa.StructArray, changed_rows: ReadChanges
 def _read(rows: Rows, envelopes: pa.StructArray, changed_rows: ReadChanges) -> Rows:
     values = texts(field_at(envelopes, "op"))
     deletes = among(values, DELETES)
+    # PostgreSQL gives no "before" under some replica identities: such a deletion has its key alone,
+    # which is in the message's key.
     by_key = deletes & ~has_field(envelopes, "before")
     upserts = among(values, UPSERTS) & has_field(envelopes, "after")
     operations = np.where(upserts, UPSERT, np.where(deletes & ~by_key, DELETE, -1))
@@ -43,6 +45,8 @@ def _read(rows: Rows, envelopes: pa.StructArray, changed_rows: ReadChanges) -> R
             unread_operations = np.where(unread[chosen], operation, -1)
             changed_rows.add(rows[chosen], unread_operations, objects)
             if side == "before":
+                # An update that changes the key leaves a row under the old one, which only "before"
+                # names.
                 changed_rows.add_before(rows[chosen], operations[chosen] == UPSERT, objects)
             unread[chosen] = False
         wrong = rows[unread].tolist()

@@ -162,6 +162,8 @@ class Route:
         if self.selector is not None:
             accepted &= self.selector.keep(work.decoded)
         if work.tombstones is not None and self.deletes_rows and not self.named_by_messages:
+            # Only where the topic names the table: a tombstone has no field from which a name could
+            # be made.
             accepted |= work.live & work.tombstones
         return accepted
 
@@ -256,11 +258,14 @@ def route_rows(
         tables, bad = route.tables(work, accepted)
         for name, rows in tables.items():
             if len(rows):
+                # The first route counts for a table, and rows that two routes lead there are there
+                # once: with both, each would be a row twice.
                 first, before = chosen_rows.get(name, (route, rows))
                 chosen_rows[name] = first, rows if before is rows else np.union1d(before, rows)
         work.fail("route", bad)
     for code, kind in enumerate(KINDS):
         work.leave_out_events(kind, passed & ~routed & (events == code))
+    # After all routes: what one of them refuses another may take.
     unrouted = work.live & ~routed
     if unrouted.any():
         if skip_unrouted:

@@ -54,6 +54,8 @@ def changes_for(kept: pa.StructType, seen: pa.StructType) -> list[SchemaChange]:
             own = list(
                 _names(pa.struct([(name, change.type)]), "".join(f"{outer}." for outer in around))
             )
+            # Iceberg refuses the whole change where one name is there twice: this column alone is
+            # left out.
             if not names.isdisjoint(own) or len(set(own)) < len(own):
                 continue
             room -= len(own)
@@ -224,6 +226,7 @@ def _wider(kept: pa.DataType, seen: pa.DataType) -> pa.DataType | None:
         digits = seen.precision - seen.scale
     else:
         return None
+    # The scale stays: Iceberg allows more digits before the point, and no others.
     precision = min(MOST_DIGITS, max(kept.precision, digits + kept.scale))
     return pa.decimal128(precision, kept.scale)
 

@@ -100,6 +100,8 @@ class TableRows:
             _check_origin(schema, name, where)
         self._origin = tuple(metadata_columns)
         self._timestamps = timestamps
+        # Columns of origin are not filled from fields: a message could write another's place into
+        # its row.
         own = [field for field in schema if field.name not in self._origin]
         self.columns: pa.StructType = pa.struct([_plain_field(field) for field in own])
         self._marks_extra = evolve or extra_fields == "quarantine"
@@ -173,6 +175,7 @@ class TableRows:
             row: f"the table has no column for {texts[row].as_py()[:60]}"
             for row in pc.indices_nonzero(fitted.extra).to_pylist()
         }
+        # What does not fit counts before what is too much.
         return {**extra, **fitted.bad}
 
     def undeclared(self, fitted: FittedRows, rows: Iterable[int]) -> Counter[str]:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+import threading
+from typing import Any, cast
 
 import pytest
 
@@ -120,3 +121,23 @@ def test_errors_that_repeat_are_a_row_until_a_success_ends_it() -> None:
     assert errors.ended("a") == EndedErrors(3.0, 3)
     assert errors.ended("a") is None
     assert errors.failed("a", "x")
+
+
+def test_a_row_that_two_threads_end_at_once_ends_once() -> None:
+    errors = RepeatedErrors(FakeClock().monotonic)
+    errors.failed("a")
+    ended = []
+
+    class Slow:
+        """A lock that another thread gets first."""
+
+        def __enter__(self) -> None:
+            errors._lock = threading.Lock()
+            ended.append(errors.ended("a"))
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    errors._lock = cast("Any", Slow())
+    ended.append(errors.ended("a"))
+    assert ended == [EndedErrors(0.0, 1), None]

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.datasource import DataSourceReader
+from pyspark.sql.types import LongType, StructField, StructType
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.model import OffsetRange, TopicPartition
@@ -258,6 +259,22 @@ def test_the_reader_takes_filters_and_leaves_them_to_spark_too(shelf: Shelf) -> 
     assert sum(len(one.task.pieces) for one in tasks) == 2
     rows = [row for task in tasks for batch in again.read(task) for row in batch.to_pylist()]
     assert [row["offset"] for row in rows] == list(range(12))
+
+
+def test_the_source_that_takes_filters_makes_a_reader_of_the_columns_asked_for(
+    shelf: Shelf,
+) -> None:
+    source = FilteringDataSource({"path": str(shelf.directory)})
+    reader = source.reader(StructType([StructField("offset", LongType())]))
+    assert isinstance(reader, FilteringReader)
+    reader.pushFilters([EqualTo(TOPIC, "orders"), LessThan(OFFSET, 2)])
+    rows = [
+        row
+        for task in reader.partitions()
+        for batch in reader.read(task)
+        for row in batch.to_pylist()
+    ]
+    assert rows == [{"offset": 0}, {"offset": 1}]
 
 
 class Session:
