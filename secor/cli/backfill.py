@@ -21,7 +21,7 @@ from secor.config.load import load
 from secor.core.clock import SystemClock
 from secor.core.text import how_many
 from secor.service.monitoring.last_run import LastRun
-from secor.verify.archive.report import Report
+from secor.verify.archive.report import ArchiveReport
 from secor.verify.backfill import Summary, summary_of
 
 LINES = 20
@@ -186,7 +186,7 @@ def _do(
 
 
 def _print_summary(summary: Summary, *, as_json: bool) -> None:
-    report, changes = Report(summary.reports), summary.differences
+    report, changes = ArchiveReport(summary.reports), summary.differences
     names = sorted(set(changes.old) | set(changes.new))
     if as_json:
         facts = {
@@ -221,6 +221,6 @@ def _print_summary(summary: Summary, *, as_json: bool) -> None:
         )
     for partition in summary.reports:
         for finding in partition.findings[:LINES]:
-            click.echo(f"{partition.topic_partition}: {finding}")
+            click.echo(str(finding))
     click.echo(f"{summary.filtered:,} filtered, {summary.quarantined:,} in quarantine")
     click.echo(report.summary)

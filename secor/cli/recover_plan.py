@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from secor.jobs.restore.estimate import Estimate
     from secor.jobs.restore.plan import JobPlan, PlannedTopic
-    from secor.restore.preflight import Finding
+    from secor.restore.preflight import JobFinding
     from secor.restore.recovery import KindState
 
 
@@ -101,7 +101,7 @@ def _duration(estimate: Estimate) -> str:
 def _lines(
     text: str,
     planned: JobPlan,
-    findings: Sequence[Finding],
+    findings: Sequence[JobFinding],
     selected: Selected,
     places: Mapping[str, int],
     states: list[KindState],

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from secor.config.restore import RestoreConfig
     from secor.jobs.restore.plan import JobPlan
     from secor.restore.model import SourceExtent
-    from secor.restore.preflight import Finding
+    from secor.restore.preflight import JobFinding
     from secor.restore.selection import Ranges
 
 
@@ -180,7 +180,7 @@ def _as_json(
     }
 
 
-def finding_of(finding: Finding) -> dict[str, str]:
+def finding_of(finding: JobFinding) -> dict[str, str]:
     """Return a finding for JSON."""
     return {
         "severity": finding.severity.value,

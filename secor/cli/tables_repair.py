@@ -13,13 +13,14 @@ import click
 
 from secor.cli.exit_codes import Exit
 from secor.cli.table_type import TABLE, load_tables
-from secor.cli.verify_metadata import ComparedMetadata, compare_table
+from secor.cli.verify_metadata import compare_table
 from secor.core.errors import ConfigurationError, TableStopped, Unavailable
 from secor.core.retry import delay
 from secor.core.text import how_many
 from secor.tables.catalog import Outcome
 from secor.tables.commit.table_commit import GONE
 from secor.tables.overview import has_files
+from secor.verify.metadata import ComparedMetadata
 
 if TYPE_CHECKING:
     from secor.wiring.table_group import TableGroup

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import Counter
@@ -14,6 +13,7 @@ from typing import Any
 
 import click
 
+from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import (
     archive_of,
     archived_topics,
@@ -34,8 +34,9 @@ from secor.core.errors import ConfigurationError, LedgerCorrupt
 from secor.core.model import TopicPartition
 from secor.core.ports import Log, OffsetLedger
 from secor.verify.archive.parsed_objects import Parsing
-from secor.verify.archive.report import PartitionReport, Report
+from secor.verify.archive.report import ArchiveReport, PartitionReport
 from secor.verify.archive.verifier import Verifier, verify_archive_only
+from secor.verify.finding import report_text
 from secor.wiring.archives import secret_of
 
 
@@ -50,10 +51,6 @@ class Watch:
     looked: Callable[[str, int], None]
     hashed: Callable[[TopicPartition, int], None]
     expect: Callable[[int], None] | None
-
-
-LINES = 20
-"""Findings printed for each topic partition; --json has more."""
 
 
 @click.command(epilog="Example: secor verify backup.toml clicks")
@@ -145,7 +142,7 @@ def command(
             f"{config}: has no tables: take {'--rows-only' if rows_only else '--by'} away, which is"
             " for them alone"
         )
-    report = Report(with_topic=not archive_only)
+    report = ArchiveReport(with_topic=not archive_only)
     with _progress(enabled=not as_json) as watch:
         if archive_only:
             reports = _alone(settings, topics, partitions, generations, watch, evidence_file)
@@ -155,13 +152,13 @@ def command(
             )
         report.partitions += reports
     _require(partitions, report, archive_only=archive_only)
-    _print(report, as_json=as_json)
+    click.echo(report_text(report, as_json=as_json))
     if evidence_file is not None:
         evidence_file.write(report, as_json=as_json)
-    return report.exit_code
+    return Exit.OK if report.is_right else Exit.DIFFERENT
 
 
-def _require(partitions: tuple[int, ...], report: Report, *, archive_only: bool) -> None:
+def _require(partitions: tuple[int, ...], report: ArchiveReport, *, archive_only: bool) -> None:
     """Raise ``ConfigurationError`` for a partition that was not looked at at all."""
     compared = {partition.topic_partition.partition for partition in report.partitions}
     absent = sorted(set(partitions) - compared)
@@ -324,17 +321,3 @@ def _progress(*, enabled: bool) -> Iterator[Watch]:
         read: Counter[TopicPartition] = Counter()
 
         yield Watch(advance, looked, hashed, lambda total: bars.update(task, total=total))
-
-
-def _print(report: Report, *, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(report.as_json(), indent=2))
-        return
-    for partition in report.partitions:
-        for finding in partition.findings[:LINES]:
-            click.echo(f"{partition.topic_partition}: {finding}")
-        if len(partition.findings) > LINES:
-            click.echo(f"{partition.topic_partition}: … (--json shows more)")
-    for remark in report.remarks:
-        click.echo(remark)
-    click.echo(report.summary)

@@ -28,7 +28,7 @@ from secor.config.stores import Store
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
 from secor.core.text import how_many, iso_time, mask_urls
-from secor.verify.archive.report import PartitionReport, Report
+from secor.verify.archive.report import ArchiveReport, PartitionReport
 from secor.verify.evidence import Read, partition_record
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class EvidenceFile:
         progress = partial(hashed, report.topic_partition)
         self.partitions.append(partition_record(report, archive.store, read, progress))
 
-    def write(self, report: Report, *, as_json: bool) -> None:
+    def write(self, report: ArchiveReport, *, as_json: bool) -> None:
         """Write the file, and its signature.  Raises ``ConfigurationError`` where it cannot."""
         evidence = Evidence(
             Making(

@@ -2,74 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
 from secor.core.errors import ConfigurationError, CorruptFile
-from secor.core.text import how_many
 from secor.tables.catalog import Table
-from secor.verify.tables import REPAIR, ComparedFile, WrongMetadata
+from secor.verify.metadata import ComparedMetadata
 
 if TYPE_CHECKING:
     from secor.wiring.table_group import TableGroup
-
-LINES = 20
-"""Findings printed of each table; --json has all."""
-
-
-@dataclass
-class ComparedMetadata:
-    """Metadata of one table's files, compared with what the files hold.
-
-    ``damage`` says of files why they cannot be read; ``corrections`` are by path, and
-    ``correctable`` counts the findings that they end.
-    """
-
-    table: str
-    files: int = 0
-    rows: int = 0
-    wrong: list[WrongMetadata] = field(default_factory=list)
-    damage: list[str] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
-    corrections: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    correctable: int = 0
-
-    def add(self, file: ComparedFile) -> None:
-        """Add one file."""
-        self.rows += file.records
-        self.wrong += file.wrong
-        self.remarks += file.remarks
-        if file.corrections is not None:
-            self.corrections[file.path] = file.corrections
-            self.correctable += sum(wrong.cure == REPAIR for wrong in file.wrong)
-        if file.damage is None:
-            self.files += 1
-        else:
-            self.damage.append(f"table {self.table}: it cannot be read: {file.damage}")
-
-    @property
-    def findings(self) -> int:
-        """The number of findings."""
-        return len(self.wrong) + len(self.damage)
-
-    def lines(self) -> Iterator[str]:
-        """Give what is printed."""
-        for why in self.damage[:LINES]:
-            yield f"not compared: {why}"
-        for wrong in self.wrong[:LINES]:
-            yield f"{self.table}: {wrong}"
-        if len(self.wrong) > LINES or len(self.damage) > LINES:
-            yield f"{self.table}: … (--json shows more)"
-        yield from (f"{self.table}: {remark}" for remark in self.remarks[:LINES])
-        rows = f"{how_many(self.rows, 'row')} in {how_many(self.files, 'file')}"
-        yield f"{self.table}: metadata compared with the values of {rows}"
-
-    def as_json(self) -> Mapping[str, object]:
-        """Return all of it."""
-        names = ("table", "files", "rows", "damage", "remarks")
-        of_table = {name: getattr(self, name) for name in names}
-        return {**of_table, "wrong": [asdict(wrong) for wrong in self.wrong]}
 
 
 def compare_metadata(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +21,11 @@ from secor.cli.verify_by import reading_rows
 from secor.config.model import Config
 from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError, TableStopped
-from secor.core.text import how_many
 from secor.tables.catalog import Table
 from secor.tables.commit.group_record import GroupRecord
 from secor.tables.rows.row_changes import DELETE, DELETED, UPSERT, ChangeSettings
 from secor.verify.engine_filters import TableReader
+from secor.verify.finding import report_text
 from secor.verify.source.comparison import (
     Columns,
     Key,
@@ -34,15 +33,12 @@ from secor.verify.source.comparison import (
     compare_with_source,
     pair_columns,
 )
-from secor.verify.source.report import SourceComparison
+from secor.verify.source.report import SourceComparison, SourceReport
 from secor.verify.source.values import SourceName
 
 if TYPE_CHECKING:
     from secor.wiring.table_changes import DatabaseTable
     from secor.wiring.table_group import TableGroup
-
-LINES = 20
-"""Differences printed for each table; --json has more."""
 
 PASSWORDS = {"postgresql": "PGPASSWORD", "mariadb": "MYSQL_PWD"}
 """Variables with passwords, unless another one is named."""
@@ -131,44 +127,6 @@ _OPTIONS = (
 )
 
 
-@dataclass
-class Compared:
-    """The result of a comparison: ``stopped`` says of tables why they are not compared."""
-
-    comparisons: list[SourceComparison] = field(default_factory=list)
-    stopped: list[str] = field(default_factory=list)
-
-    @property
-    def findings(self) -> int:
-        """The number of findings."""
-        return len(self.stopped) + sum(comparison.findings for comparison in self.comparisons)
-
-    @property
-    def exit_code(self) -> Exit:
-        """The exit code of the command."""
-        nothing = any(comparison.proves_nothing for comparison in self.comparisons)
-        return Exit.DIFFERENT if self.findings or nothing else Exit.OK
-
-    def print(self, *, as_json: bool) -> None:
-        """Print all of it."""
-        if as_json:
-            tables = [it.as_json() for it in self.comparisons]
-            click.echo(json.dumps({"tables": tables, "stopped": self.stopped}, indent=2))
-            return
-        for why in self.stopped:
-            click.echo(f"not compared: {why}")
-        for comparison in self.comparisons:
-            for line in comparison.lines(LINES):
-                click.echo(line)
-        rows = sum(it.source_rows for it in self.comparisons)
-        verdict = "the tables have them, and no others"
-        if self.exit_code != Exit.OK:
-            verdict = how_many(self.findings, "finding") if self.findings else "nothing is proven"
-        elif any(it.unsettled for it in self.comparisons):
-            verdict += ", but for those that were not compared"
-        click.echo(f"{how_many(rows, 'row')} of the source compared: {verdict}")
-
-
 def verify_source(
     config: Config,
     topics: tuple[str, ...],
@@ -192,7 +150,7 @@ def verify_source(
         reading_rows(config, by) as engine,
         _progress(enabled=not as_json) as progress,
     ):
-        compared = Compared()
+        compared = SourceReport()
         loaded = _load(group, topics, compared.stopped)
         for name in sorted(loaded):
             source_name = _source_of(group, name, options, alone=len(loaded) == 1)
@@ -202,8 +160,8 @@ def verify_source(
                 compared.comparisons.append(_compare(source, side, options, progress(name)))
             except TableStopped as error:
                 compared.stopped.append(str(error))
-    compared.print(as_json=as_json)
-    return compared.exit_code
+    click.echo(report_text(compared, as_json=as_json))
+    return Exit.OK if compared.is_right else Exit.DIFFERENT
 
 
 def _load(

@@ -13,7 +13,7 @@ from secor.config.model import Config
 from secor.core.model import OffsetRange, Offsets, TopicPartition
 from secor.tables.catalog import Table
 from secor.tables.commit.group_record import GroupRecord
-from secor.tables.commit.table_state import TableState
+from secor.verify.keys import TableState
 
 if TYPE_CHECKING:
     from secor.adapters.kafka import KafkaReader

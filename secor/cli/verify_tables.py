@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,26 +13,27 @@ from secor.archive.quarantine.listing import offsets_by_table
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, of_topic
 from secor.cli.verify_by import check_filters, origins, reading_by
-from secor.cli.verify_metadata import ComparedMetadata, compare_metadata
+from secor.cli.verify_metadata import compare_metadata
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, CorruptFile, TableStopped
 from secor.core.model import Offsets, TopicPartition
-from secor.core.text import how_many, withheld_text
+from secor.core.text import how_many
 from secor.tables.catalog import Table
 from secor.tables.commit.group_record import GroupRecord
 from secor.tables.commit.refused_files import describe
 from secor.tables.commit.selection import select
 from secor.tables.commit.table_commit import GONE
-from secor.tables.commit.table_state import TableState
 from secor.tables.overview import has_files
 from secor.tables.rows.table_rows import missing_origin, without_origin
 from secor.tables.staging.staged_manifests import Staged
-from secor.verify.engine_filters import FilterCheck, TableReader
+from secor.verify.engine_filters import TableReader
+from secor.verify.finding import Finding, report_text
+from secor.verify.keys import TableState
 from secor.verify.tables import (
     COLUMNS,
     NothingCompared,
     RoutedMessages,
-    TableFinding,
+    TableReport,
     beyond,
     compare,
     offsets_of,
@@ -49,9 +49,6 @@ COUNTED = "compared by the number of rows alone: it has no " + ", ".join(COLUMNS
 APPENDED_TOO = (
     "not compared: messages change its rows by key, and others are appended to it as rows"
 )
-
-LINES = 20
-"""Findings printed for each table that is changed by key; --json has more."""
 
 Stored = dict[str, dict[TopicPartition, Offsets]]
 Loaded = dict[str, tuple[Table, GroupRecord]]
@@ -71,83 +68,6 @@ class TablesToVerify:
     silent: set[str] = field(default_factory=set)
     unreadable: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
-
-
-@dataclass
-class VerificationResult:
-    """The result of a comparison.
-
-    ``stopped`` says of tables why they are not compared; ``quarantined`` counts messages;
-    ``unknown`` ones may be in tables without offsets; ``withheld`` counts offsets behind open
-    transactions; ``metadata`` is that of files.
-    """
-
-    partitions: int
-    stopped: dict[str, str] = field(default_factory=dict)
-    findings: list[TableFinding] = field(default_factory=list)
-    states: list[TableState] = field(default_factory=list)
-    metadata: list[ComparedMetadata] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
-    quarantined: dict[TopicPartition, int] = field(default_factory=dict)
-    withheld: dict[TopicPartition, int] = field(default_factory=dict)
-    compared: int = 0
-    unknown: int = 0
-    nothing: NothingCompared | None = None
-    filters: FilterCheck | None = None
-
-    @property
-    def wrong(self) -> int:
-        """The number of findings."""
-        of_tables = sum(sum(state.wrong.values()) + state.unfit for state in self.states)
-        of_files = sum(compared.findings for compared in self.metadata)
-        unfound = 0 if self.filters is None else len(self.filters.unfound)
-        return len(self.stopped) + len(self.findings) + of_tables + of_files + unfound
-
-    @property
-    def exit_code(self) -> Exit:
-        """The exit code of the command: a comparison of nothing is right only of empty logs."""
-        unchecked = self.nothing is not None and not self.nothing.is_right
-        return Exit.DIFFERENT if self.wrong or unchecked else Exit.OK
-
-    def print(self, *, as_json: bool) -> None:
-        """Print all of it."""
-        if as_json:
-            listed = [*self.stopped.values(), *map(str, self.findings)]
-            data = {
-                "compared": self.compared,
-                "findings": listed,
-                "remarks": self.remarks,
-                "quarantined": {str(key): count for key, count in self.quarantined.items()},
-                "withheld": {str(key): count for key, count in self.withheld.items()},
-                "states": [state.as_json() for state in self.states],
-                "metadata": [compared.as_json() for compared in self.metadata],
-                "filters": None if self.filters is None else self.filters.as_json(),
-            }
-            click.echo(json.dumps(data, indent=2))
-            return
-        for line in [
-            *(f"not compared: {why}" for why in self.stopped.values()),
-            *(str(finding) for finding in self.findings),
-            *(line for state in self.states for line in state.lines(LINES)),
-            *(line for compared in self.metadata for line in compared.lines()),
-            *(() if self.filters is None else self.filters.lines(LINES)),
-            *self.remarks,
-            *(f"{key}: {count:,} in quarantine" for key, count in self.quarantined.items()),
-            *(state.remark for state in self.states),
-        ]:
-            click.echo(line)
-        verdict = "each is there once"
-        if self.states:
-            verdict += ", and each key in its last state"
-        if self.unknown:
-            verdict = f"nothing is wrong but, perhaps, of the {self.unknown} above"
-        if self.nothing is not None:
-            verdict = f"nothing was compared: {self.nothing.why}"
-        if self.wrong:
-            verdict = how_many(self.wrong, "finding")
-        where = how_many(self.partitions, "topic partition")
-        verdict += withheld_text(sum(self.withheld.values()))
-        click.echo(f"{how_many(self.compared, 'message')} of {where} compared: {verdict}")
 
 
 def verify_tables(
@@ -179,7 +99,7 @@ def verify_tables(
         tables = _read_tables(group, loaded, engine)
         stopped |= tables.unreadable
         tables.silent |= stopped.keys()
-        verified = VerificationResult(len(partitions), stopped=stopped, remarks=tables.remarks)
+        verified = TableReport(len(partitions), stopped=stopped, remarks=tables.remarks)
         waiting = _waiting(loaded, staged)
         bounds = {key: _bound(group, key, waiting) for key in partitions}
         verified.findings += _of_tables(tables.stored, loaded, bounds)
@@ -198,8 +118,8 @@ def verify_tables(
             verified.metadata += compare_metadata(group, present, tables.unreadable)
         if tables.changed:
             verified.states += _compare_states(group, reader, tables)
-    verified.print(as_json=as_json)
-    return verified.exit_code
+    click.echo(report_text(verified, as_json=as_json))
+    return Exit.OK if verified.is_right else Exit.DIFFERENT
 
 
 def _why_nothing(
@@ -264,7 +184,7 @@ def _load(
 
 
 def _compare_partition(
-    verified: VerificationResult,
+    verified: TableReport,
     group: TableGroup,
     reader: KafkaReader,
     tables: TablesToVerify,
@@ -342,7 +262,7 @@ def _waiting(loaded: Loaded, staged: Sequence[Staged]) -> set[str]:
 
 def _of_tables(
     stored: Stored, loaded: Loaded, bounds: Mapping[TopicPartition, int]
-) -> Iterator[TableFinding]:
+) -> Iterator[Finding]:
     """Give what is wrong with a table by itself."""
     for name, offsets in stored.items():
         yield from repeated(name, offsets)

@@ -8,7 +8,7 @@ from secor.core.errors import Unavailable
 from secor.core.ports import Clock
 from secor.core.transactions import BrokerCode, ProducerIdentity, Request, TransactionRequests
 from secor.restore.model import id_prefix
-from secor.restore.preflight import Finding, Severity
+from secor.restore.preflight import JobFinding, Severity
 from secor.restore.writer.decisions import WriterAction, decide, missing_right
 from secor.restore.writer.requesting import Requester, RequestRefused
 
@@ -28,7 +28,7 @@ def probe_fencing(
     transaction_timeout: float,
     request_timeout: float,
     clock: Clock,
-) -> list[Finding]:
+) -> list[JobFinding]:
     """Initialise an id twice; the first identity must then be refused.
 
     Writes to no topic.  Times in seconds.  Raises ``Unavailable``.
@@ -57,9 +57,9 @@ def probe_fencing(
         # Refused for its epoch, and for nothing else: another refusal proves nothing.
         if refusal.request is Request.END_TXN and refusal.action is WriterAction.FENCED:
             return []
-        return [Finding(Severity.REFUSE, name, _advice(job, refusal.code, str(refusal)))]
+        return [JobFinding(Severity.REFUSE, name, _advice(job, refusal.code, str(refusal)))]
     what = f"the brokers took a request of epoch {first.epoch} after {second.epoch} was given out"
-    return [Finding(Severity.REFUSE, name, f"is not fenced: {what}; exactly once needs it")]
+    return [JobFinding(Severity.REFUSE, name, f"is not fenced: {what}; exactly once needs it")]
 
 
 def _advice(job: str, code: BrokerCode, what: str) -> str:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from secor.core.errors import ConfigurationError, SpecChanged
 from secor.restore.control import JobRecord, RequestedState, check_record
 from secor.restore.ports import RestoreSource
-from secor.restore.preflight import Finding, Severity, TargetTopic
+from secor.restore.preflight import JobFinding, Severity, TargetTopic
 
 _RECOVER = "see 'secor restore offsets recover'"
 
 
 def lost_offsets(
     offsets_topic: str, ids: Sequence[str], targets: Iterable[TargetTopic], shared: str | None
-) -> Iterator[Finding]:
+) -> Iterator[JobFinding]:
     """Return what is wrong where a job has no offsets topic, though it has written already.
 
     ``ids`` are those of its source partitions that the brokers know, ``shared`` is the topic
@@ -22,7 +22,7 @@ def lost_offsets(
     """
     written = [target.name for target in targets if target.messages]
     if ids and written:
-        yield Finding(
+        yield JobFinding(
             Severity.REFUSE,
             offsets_topic,
             f"is gone, and the job has written before (the brokers know {ids[0]}): all would be"
@@ -34,7 +34,7 @@ def lost_offsets(
 
 def record_findings(
     known: JobRecord | None, job: str, spec: str, partitions: int, archive: str | None
-) -> Iterator[Finding]:
+) -> Iterator[JobFinding]:
     """Return what the record of a started job says against going on with this file.
 
     ``partitions`` are those of its offsets topic, ``archive`` is the store that the file names.
@@ -44,16 +44,18 @@ def record_findings(
     try:
         check_record(job, known, spec, partitions, archive)
     except (SpecChanged, ConfigurationError) as error:
-        yield Finding(Severity.REFUSE, job, str(error))
+        yield JobFinding(Severity.REFUSE, job, str(error))
     if known.requested is not RequestedState.RUNNING:
-        yield Finding(
+        yield JobFinding(
             Severity.WARN,
             job,
             f"the job is {known.requested.value}, and writes nothing until 'secor restore resume'",
         )
 
 
-def source_findings(source: RestoreSource, *, required: bool, boundary: str) -> Iterator[Finding]:
+def source_findings(
+    source: RestoreSource, *, required: bool, boundary: str
+) -> Iterator[JobFinding]:
     """Return what a source cannot do of what the job wants.
 
     ``required`` says whether each message has to be written once; ``boundary`` is the job's.
@@ -61,24 +63,24 @@ def source_findings(source: RestoreSource, *, required: bool, boundary: str) -> 
     answer = source.exactly_once()
     if required and answer is not True:
         does = "does not give" if answer is False else "does not say whether it gives"
-        yield Finding(
+        yield JobFinding(
             Severity.REFUSE,
             "source",
             f"{does} the same records each time, so that messages may be missing or twice: set"
             ' writing.exactly_once = "disabled" if that is all right',
         )
     if boundary == "source" and not source.defines_transactions():
-        yield Finding(
+        yield JobFinding(
             Severity.REFUSE,
             "source",
             'defines no transactions: set writing.boundary = "interval" or "poll"',
         )
 
 
-def promise_findings(*, transactional: bool, interval: float) -> Iterator[Finding]:
+def promise_findings(*, transactional: bool, interval: float) -> Iterator[JobFinding]:
     """Return what it means that a job writes without transactions; ``interval`` in seconds."""
     if not transactional:
-        yield Finding(
+        yield JobFinding(
             Severity.WARN,
             "writing.exactly_once",
             "is disabled: messages are visible at once, and those since the last offset"
@@ -87,10 +89,10 @@ def promise_findings(*, transactional: bool, interval: float) -> Iterator[Findin
         )
 
 
-def space_findings(needed: int, free: int | None) -> Iterator[Finding]:
+def space_findings(needed: int, free: int | None) -> Iterator[JobFinding]:
     """Return whether the target's disks have room; both in bytes, None where it is not known."""
     if free is not None and needed > free:
-        yield Finding(
+        yield JobFinding(
             Severity.WARN,
             "disks",
             f"the brokers have {free:,} bytes free, and what is left of the archive takes"

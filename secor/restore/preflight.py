@@ -21,7 +21,7 @@ class Severity(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class JobFinding:
     """One sentence about one topic, and whether the job may begin all the same."""
 
     severity: Severity
@@ -70,7 +70,7 @@ class JobLimits:
 
 def findings(
     extents: Iterable[SourceExtent], target: TargetTopic, limits: JobLimits
-) -> list[Finding]:
+) -> list[JobFinding]:
     """Return everything worth knowing about one target topic and what is written to it."""
     known = list(extents)
     return [
@@ -85,15 +85,15 @@ def findings(
     ]
 
 
-def refused(findings: Sequence[Finding]) -> list[Finding]:
+def refused(findings: Sequence[JobFinding]) -> list[JobFinding]:
     """Return those that a job must not begin with."""
     return [finding for finding in findings if finding.severity is Severity.REFUSE]
 
 
-def _archive(extents: Sequence[SourceExtent], limits: JobLimits) -> Iterator[Finding]:
+def _archive(extents: Sequence[SourceExtent], limits: JobLimits) -> Iterator[JobFinding]:
     for extent in extents:
         for fault in extent.faults:
-            yield Finding(Severity.REFUSE, extent.source.topic, f"{extent.source}: {fault}")
+            yield JobFinding(Severity.REFUSE, extent.source.topic, f"{extent.source}: {fault}")
         for hole in extent.holes:
             what = f"{extent.source}: no object has the offsets {hole}; "
             if limits.holes:
@@ -101,10 +101,10 @@ def _archive(extents: Sequence[SourceExtent], limits: JobLimits) -> Iterator[Fin
             else:
                 what += "bring the missing objects back, or set source.holes = true"
             severity = Severity.WARN if limits.holes else Severity.REFUSE
-            yield Finding(severity, extent.source.topic, what)
+            yield JobFinding(severity, extent.source.topic, what)
 
 
-def _left_out(extents: Sequence[SourceExtent], limits: JobLimits) -> Iterator[Finding]:
+def _left_out(extents: Sequence[SourceExtent], limits: JobLimits) -> Iterator[JobFinding]:
     """Text has no messages without a value, unless its group writes them as empty ones."""
     topic = extents[0].source.topic if extents else ""
     left_out = sum(extent.left_out for extent in extents)
@@ -113,7 +113,7 @@ def _left_out(extents: Sequence[SourceExtent], limits: JobLimits) -> Iterator[Fi
             f"{how_many(left_out, 'message')} without a value are not in its text objects"
             ' (output.null_values = "skip"), and are not restored: keys that they deleted come back'
         )
-        yield Finding(Severity.WARN, topic, what)
+        yield JobFinding(Severity.WARN, topic, what)
     uncounted = [key for extent in extents for key in extent.uncounted]
     if uncounted:
         what = (
@@ -124,15 +124,15 @@ def _left_out(extents: Sequence[SourceExtent], limits: JobLimits) -> Iterator[Fi
             what += "goes on without those, as source.holes = true says"
         else:
             what += "stops at the first that did, unless source.holes = true"
-        yield Finding(Severity.WARN, topic, what)
+        yield JobFinding(Severity.WARN, topic, what)
 
 
 def _partitions(
     extents: Sequence[SourceExtent], target: TargetTopic, limits: JobLimits
-) -> Iterator[Finding]:
+) -> Iterator[JobFinding]:
     needed = limits.needed(extents)
     if limits.same_partitions and 0 < target.partitions < needed:
-        yield Finding(
+        yield JobFinding(
             Severity.REFUSE,
             target.name,
             f"has {how_many(target.partitions, 'partition')}, and needs {needed}: add"
@@ -140,23 +140,23 @@ def _partitions(
         )
 
 
-def _content(target: TargetTopic, limits: JobLimits) -> Iterator[Finding]:
+def _content(target: TargetTopic, limits: JobLimits) -> Iterator[JobFinding]:
     if limits.written and not target.partitions:
-        yield Finding(
+        yield JobFinding(
             Severity.REFUSE,
             target.name,
             "is gone, though the job has written to it and would go on where it was: give the job"
             " another name, or 'secor restore stop' it and 'secor restore offsets reset'",
         )
     elif limits.written and not target.messages:
-        yield Finding(
+        yield JobFinding(
             Severity.WARN,
             target.name,
             "is empty, though the job has committed offsets: unless all of it was filtered out,"
             " 'secor restore stop' the job and 'secor restore offsets reset'",
         )
     if target.messages and not limits.append and not limits.own:
-        yield Finding(
+        yield JobFinding(
             Severity.REFUSE,
             target.name,
             f"is not empty ({how_many(target.messages, 'offset')}), and the job has no offsets of"
@@ -166,9 +166,9 @@ def _content(target: TargetTopic, limits: JobLimits) -> Iterator[Finding]:
 
 def _times(
     extents: Sequence[SourceExtent], target: TargetTopic, limits: JobLimits
-) -> Iterator[Finding]:
+) -> Iterator[JobFinding]:
     if target.settings.get("message.timestamp.type") == "LogAppendTime":
-        yield Finding(
+        yield JobFinding(
             Severity.WARN,
             target.name,
             "message.timestamp.type is LogAppendTime: the archived times are replaced; set it to"
@@ -183,14 +183,14 @@ def _times(
     age = limits.now - oldest
     retention = int(target.settings.get("retention.ms", "-1"))
     if 0 <= retention < age:
-        yield Finding(
+        yield JobFinding(
             Severity.REFUSE,
             target.name,
             f"retention.ms = {retention} would delete the oldest messages at once"
             f" ({age // 86_400_000} days old): set it to -1 for the time of the restore",
         )
     if int(target.settings.get("retention.bytes", "-1")) >= 0:
-        yield Finding(
+        yield JobFinding(
             Severity.WARN,
             target.name,
             f"retention.bytes = {target.settings['retention.bytes']} deletes the oldest messages"
@@ -200,7 +200,7 @@ def _times(
 
 def _time_limits(
     extents: Sequence[SourceExtent], target: TargetTopic, limits: JobLimits
-) -> Iterator[Finding]:
+) -> Iterator[JobFinding]:
     """Brokers refuse messages that are further from their clock than these settings allow."""
     ages = [limits.now - extent.oldest for extent in extents if extent.oldest is not None]
     leads = [extent.newest - limits.now for extent in extents if extent.newest is not None]
@@ -211,7 +211,7 @@ def _time_limits(
     ):
         limit = int(target.settings.get(name, NO_LIMIT))
         if max(distances, default=0) > limit:
-            yield Finding(
+            yield JobFinding(
                 Severity.REFUSE,
                 target.name,
                 f"{name} = {limit} refuses the {which} messages: set it to {NO_LIMIT} for the time"
@@ -219,10 +219,10 @@ def _time_limits(
             )
 
 
-def _sizes(target: TargetTopic, limits: JobLimits) -> Iterator[Finding]:
+def _sizes(target: TargetTopic, limits: JobLimits) -> Iterator[JobFinding]:
     largest = int(target.settings.get("max.message.bytes", str(2**31)))
     if largest < limits.batch_bytes:
-        yield Finding(
+        yield JobFinding(
             Severity.REFUSE,
             target.name,
             f"max.message.bytes = {largest} is less than writing.batch_bytes ="
@@ -230,15 +230,15 @@ def _sizes(target: TargetTopic, limits: JobLimits) -> Iterator[Finding]:
         )
 
 
-def _rights(target: TargetTopic) -> Iterator[Finding]:
+def _rights(target: TargetTopic) -> Iterator[JobFinding]:
     if target.rights is None:
         return
     missing = [name for name in ("WRITE", "DESCRIBE") if name not in target.rights]
     if missing:
         names = " and ".join(name.capitalize() for name in missing)
-        yield Finding(Severity.REFUSE, target.name, f"allow this user {names} on the topic")
+        yield JobFinding(Severity.REFUSE, target.name, f"allow this user {names} on the topic")
     if SEE_SETTINGS not in target.rights:
-        yield Finding(
+        yield JobFinding(
             Severity.WARN,
             target.name,
             "its settings cannot be looked at, so whether they delete or refuse messages is not"
@@ -246,22 +246,22 @@ def _rights(target: TargetTopic) -> Iterator[Finding]:
         )
 
 
-def making(target: str, new: NewTopic, refusal: str | None) -> Iterator[Finding]:
+def making(target: str, new: NewTopic, refusal: str | None) -> Iterator[JobFinding]:
     """Return what a person should know of a topic that the job is going to make.
 
     ``refusal`` is why the brokers would not make it.
     """
     if refusal is not None:
-        yield Finding(Severity.REFUSE, target, f"does not exist, and cannot be made: {refusal}")
+        yield JobFinding(Severity.REFUSE, target, f"does not exist, and cannot be made: {refusal}")
     if new.later:
-        yield Finding(
+        yield JobFinding(
             Severity.WARN,
             target,
             f"is made without {_listed(new.later)}, which would delete, replace or refuse restored"
             " messages: set them again when the restore is verified",
         )
     if new.left_out:
-        yield Finding(
+        yield JobFinding(
             Severity.WARN,
             target,
             f"is made without {_listed(new.left_out)}, which were for the cluster that it came"
@@ -273,9 +273,9 @@ def _listed(settings: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(settings.items()))
 
 
-def _policy(target: TargetTopic) -> Iterator[Finding]:
+def _policy(target: TargetTopic) -> Iterator[JobFinding]:
     if "compact" in target.settings.get("cleanup.policy", ""):
-        yield Finding(
+        yield JobFinding(
             Severity.WARN,
             target.name,
             "is compacted: the brokers refuse messages without a key, and older messages of a key"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from secor.core.model import OffsetRange
 from secor.restore.model import SourceExtent, SourcePartition
-from secor.restore.preflight import Finding, Severity
+from secor.restore.preflight import JobFinding, Severity
 
 Ranges = Mapping[tuple[str, int], Sequence[OffsetRange]]
 """The offsets wanted by topic and partition; of what is not named, all."""
@@ -18,7 +18,7 @@ def selection_findings(
     topics: Iterable[str],
     partitions: Iterable[int],
     ranges: Ranges,
-) -> Iterator[Finding]:
+) -> Iterator[JobFinding]:
     """Return what of a selection names nothing of the job's source partitions.
 
     A range that names nothing would let its topic be restored as a whole.
@@ -30,13 +30,13 @@ def selection_findings(
                 f"names {topic}/{partition}, which is no source partition of the job: correct it,"
                 " or take it out"
             )
-            yield Finding(Severity.REFUSE, "source.ranges", what)
+            yield JobFinding(Severity.REFUSE, "source.ranges", what)
     for topic in sorted(set(topics) - {source.topic for source in sources}):
         what = f"names {topic}, and the source has nothing of it that the job selects"
-        yield Finding(Severity.WARN, "source.topics", what)
+        yield JobFinding(Severity.WARN, "source.topics", what)
     for number in sorted(set(partitions) - {source.partition for source in sources}):
         what = f"names {number}, and no topic of the job has such a partition"
-        yield Finding(Severity.WARN, "source.partitions", what)
+        yield JobFinding(Severity.WARN, "source.partitions", what)
 
 
 def selected_offsets(extent: SourceExtent, ranges: Ranges) -> list[OffsetRange]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from secor.core.errors import StopPartition
 from secor.core.ports import Clock
-from secor.restore.preflight import Finding, Severity
+from secor.restore.preflight import JobFinding, Severity
 
 LOOK_EVERY = 5.0
 """Seconds between two looks at the targets' ids."""
@@ -22,7 +22,7 @@ class TargetRemade(StopPartition):
     reason = "target_remade"
 
 
-def remade(kept: Mapping[str, str], now: Mapping[str, str | None]) -> Iterator[Finding]:
+def remade(kept: Mapping[str, str], now: Mapping[str, str | None]) -> Iterator[JobFinding]:
     """Return the targets with other ids than those that were ``kept``.
 
     One that has no id ``now`` does not exist, or the broker that was asked does not know it yet.
@@ -30,7 +30,7 @@ def remade(kept: Mapping[str, str], now: Mapping[str, str | None]) -> Iterator[F
     for topic, before in sorted(kept.items()):
         # None is no proof: a broker may not have heard of the topic yet.
         if now.get(topic) not in (None, before):
-            yield Finding(
+            yield JobFinding(
                 Severity.REFUSE,
                 topic,
                 f"was deleted and made again since the job began (topic id {before} before,"

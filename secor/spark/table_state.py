@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from secor.core.model import TopicPartition
 from secor.spark.last_changes import key_columns, last_changes, quoted
-from secor.tables.commit.table_state import EXAMPLES, KeyFinding, Kind, TableState
 from secor.tables.rows.row_changes import DELETE, UPSERT
 from secor.tables.rows.staged_rows import KEPT, ROW
 from secor.tables.staging.changes_of_table import UNFIT
+from secor.verify.finding import LISTED, Finding, FindingKind
+from secor.verify.keys import TableState, finding_of_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,7 +54,7 @@ def compare_state(
         unfit = changes.filter(f"operation = {UNFIT}").count()
         wrong = judged.filter("kind <> 'right'" + ("" if whole_log else " AND kind <> 'unknown'"))
         sorting = ["topic", "partition", "offset", "key"]
-        examples = [_finding(row) for row in wrong.orderBy(*sorting).limit(EXAMPLES).collect()]
+        examples = [_finding(table, row) for row in wrong.orderBy(*sorting).limit(LISTED).collect()]
     finally:
         judged.unpersist()
         changes.unpersist()
@@ -71,7 +72,7 @@ def compare_state(
         messages=total("messages"),
         keys=total("known"),
         rows=total("rows"),
-        wrong=kinds,
+        wrong={FindingKind(kind): keys for kind, keys in kinds.items()},
         unfit=unfit,
         examples=examples,
         unordered=total("unordered"),
@@ -204,9 +205,9 @@ def _text(name: str) -> str:
     return name.replace("\\", "\\\\").replace("'", "\\'")
 
 
-def _finding(row: Any) -> KeyFinding:
-    kind = cast(Kind, "extra" if row["kind"] == "unknown" else row["kind"])
+def _finding(table: str, row: Any) -> Finding:
+    kind = FindingKind("extra" if row["kind"] == "unknown" else row["kind"])
     if row["topic"] is None:
-        return KeyFinding(kind, row["key"])
-    topic_partition = TopicPartition(row["topic"], row["partition"])
-    return KeyFinding(kind, row["key"], topic_partition, row["offset"], tuple(row["columns"]))
+        return finding_of_key(table, kind, row["key"])
+    message = TopicPartition(row["topic"], row["partition"]), row["offset"]
+    return finding_of_key(table, kind, row["key"], message, row["columns"])

@@ -22,7 +22,8 @@ from secor.core.errors import CorruptFile, NotFound
 from secor.core.model import QUARANTINE, Offsets, next_offset
 from secor.core.ports import LogFormat
 from secor.parsing.parts import quarantine_part
-from secor.verify.archive.report import FindingKind, PartitionReport
+from secor.verify.archive.report import PartitionReport
+from secor.verify.finding import FindingKind
 
 IN_QUARANTINE = "_quarantine"
 """How the summary calls the output partition of what is in quarantine."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from secor.core.text import how_many
 from secor.tables.catalog import Table
+from secor.verify.finding import LINES, Finding, FindingKind
 
 EQUAL, BELOW, AT_LEAST, IN, IS_NULL = "=", "<", ">=", "IN", "IS NULL"
 
@@ -95,7 +96,7 @@ class FilterCheck:
     files: int = 0
     values: int = 0
     looked_up: int = 0
-    unfound: list[str] = field(default_factory=list)
+    unfound: list[Finding] = field(default_factory=list)
 
     @property
     def summary(self) -> str:
@@ -107,11 +108,11 @@ class FilterCheck:
             f" {self.looked_up:,}{part} of their least and greatest values and nulls: {verdict}"
         )
 
-    def lines(self, most: int) -> Iterator[str]:
-        """Give what is printed, with ``most`` findings."""
-        yield from self.unfound[:most]
-        if len(self.unfound) > most:
-            yield f"... and {len(self.unfound) - most:,} more"
+    def lines(self) -> Iterator[str]:
+        """Give what is printed."""
+        yield from map(str, self.unfound[:LINES])
+        if len(self.unfound) > LINES:
+            yield f"... and {len(self.unfound) - LINES:,} more"
         yield self.summary
 
     def as_json(self) -> dict[str, Any]:
@@ -121,7 +122,7 @@ class FilterCheck:
             "files": self.files,
             "values": self.values,
             "looked_up": self.looked_up,
-            "not_found": self.unfound,
+            "not_found": [finding.as_json() for finding in self.unfound],
         }
 
     def check(self, reader: TableReader, table: Table, branch: str) -> None:
@@ -138,12 +139,13 @@ class FilterCheck:
             asked = chosen[begin : begin + TOGETHER]
             for filter_, rows in zip(asked, reader.counts(table, branch, asked), strict=True):
                 if not rows:
-                    self.unfound.append(
-                        f"{table.identifier}: {self.engine} does not find the row with"
+                    text = (
+                        f"{self.engine} does not find the row with"
                         f" {filter_.conditions[0]} that {filter_.file or 'a file'} holds: what the"
                         " table or the file records of its values hides it; 'secor tables repair'"
                         " records it anew, or let Spark rewrite the file (rewrite_data_files)"
                     )
+                    self.unfound.append(Finding(FindingKind.HIDDEN, table.identifier, text))
 
     def _filters(self, reader: TableReader, table: Table, branch: str) -> Iterator[RowFilter]:
         for batch in reader.extremes(table, branch):

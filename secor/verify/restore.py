@@ -11,22 +11,10 @@ import pyarrow as pa
 from secor.core.model import TopicPartition
 from secor.restore.model import Piece, SourcePartition
 from secor.restore.ports import Router, TargetLog
+from secor.verify.finding import Finding, FindingKind
 
 _COMPARED = ("timestamp", "key", "value", "headers")
 """Offsets are the target's own; a broker alone decides the type of a timestamp."""
-
-
-@dataclass(frozen=True, slots=True)
-class TargetDifference:
-    """A difference at one place of the target."""
-
-    topic_partition: TopicPartition
-    offset: int | None
-    what: str
-
-    def __str__(self) -> str:
-        place = f"{self.topic_partition}"
-        return f"{place}: {self.what}" if self.offset is None else f"{place}, {self.what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +26,7 @@ class PartitionResult:
 
     topic_partition: TopicPartition
     messages: int
-    difference: TargetDifference | None
+    difference: Finding | None
     repeated: int = 0
     withheld: int = 0
 
@@ -67,13 +55,17 @@ def compare_in_order(
     difference = None
     if left is not None:
         offset = left.column("offset")[0].as_py()
-        difference = TargetDifference(
-            topic_partition, None, f"ends before the message of source offset {offset}"
+        difference = Finding(
+            FindingKind.MISSING,
+            str(topic_partition),
+            f"ends before the message of source offset {offset}",
         )
     elif right is not None:
         offset = right.column("offset")[0].as_py()
-        difference = TargetDifference(
-            topic_partition, offset, f"offset {offset}: a message that the archive has not"
+        difference = Finding(
+            FindingKind.EXTRA,
+            f"{topic_partition}, offset {offset}",
+            "a message that the archive has not",
         )
     return PartitionResult(topic_partition, count, difference)
 
@@ -106,8 +98,10 @@ def compare_as_sets(
     extra = sum(n for n in counts.values() if n > 0) - repeated
     difference = None
     if missing or extra:
-        difference = TargetDifference(
-            topic_partition, None, f"{missing} messages are missing and {extra} are too many"
+        difference = Finding(
+            FindingKind.MISSING if missing else FindingKind.EXTRA,
+            str(topic_partition),
+            f"{missing} messages are missing and {extra} are too many",
         )
     return PartitionResult(topic_partition, total, difference, repeated)
 
@@ -170,14 +164,13 @@ def _first_difference(left: pa.RecordBatch, right: pa.RecordBatch) -> int | None
 
 def _differs(
     topic_partition: TopicPartition, left: pa.RecordBatch, right: pa.RecordBatch, row: int
-) -> TargetDifference:
+) -> Finding:
     wanted, actual = left.slice(row, 1).to_pylist()[0], right.slice(row, 1).to_pylist()[0]
     fields = [name for name in _COMPARED if wanted[name] != actual[name]]
-    return TargetDifference(
-        topic_partition,
-        actual["offset"],
-        f"offset {actual['offset']}: {', '.join(fields)} are not those of source offset"
-        f" {wanted['offset']}",
+    return Finding(
+        FindingKind.DIFFERENT,
+        f"{topic_partition}, offset {actual['offset']}",
+        f"{', '.join(fields)} are not those of source offset {wanted['offset']}",
     )
 
 

@@ -1,9 +1,9 @@
-"""Checks, by the rows' ``_offset``, that each offset of a topic partition is once in its tables."""
+"""The comparison of tables with the log: each message once, by its ``_offset``; the report."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -12,81 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.core.model import Offsets, TopicPartition, next_offset
-from secor.core.text import how_many
+from secor.core.text import how_many, withheld_text
+from secor.verify.engine_filters import FilterCheck
+from secor.verify.finding import Finding, FindingKind
+from secor.verify.keys import TableState
+from secor.verify.metadata import ComparedMetadata
 
 COLUMNS = ("_topic", "_kafka_partition", "_offset")
 """Columns that rows need to be compared one by one."""
 
 _NONE: Offsets = np.array([], np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class TableFinding:
-    """``count`` offsets of ``[start, end)`` are ``missing``, ``twice`` or ``extra``.
-
-    ``table`` is None for what no table has.
-    """
-
-    kind: str
-    topic_partition: TopicPartition
-    start: int
-    end: int
-    count: int
-    table: str | None = None
-
-    def __str__(self) -> str:
-        where = f" in {self.table}" if self.table is not None else " in every table"
-        messages = how_many(self.count, "message")
-        return f"{self.topic_partition}: {self.kind}{where}: [{self.start}, {self.end}), {messages}"
-
-
-REPAIR = "'secor tables repair' records what is there"
-
-
-@dataclass(frozen=True, slots=True)
-class WrongMetadata:
-    """One promise of a table's metadata that its file does not keep.
-
-    ``column`` is empty for what is recorded of the whole file; ``cure`` says what to do.
-    """
-
-    path: str
-    column: str
-    what: str
-    recorded: str
-    found: str
-    cure: str = REPAIR
-
-    def __str__(self) -> str:
-        where = f"{self.path}: " + (f"column {self.column}: " if self.column else "")
-        return (
-            f"{where}the recorded {self.what} is {self.recorded}, the file has {self.found};"
-            f" readers may pass over rows: {self.cure}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedFile:
-    """One file of a table, or a manifest, compared with its metadata.
-
-    ``damage`` says why it cannot be read.  ``corrections`` are what is to be recorded instead, by
-    the names of the library's data file; None where nothing can be corrected without new files.
-    """
-
-    path: str
-    records: int = 0
-    wrong: tuple[WrongMetadata, ...] = ()
-    remarks: tuple[str, ...] = ()
-    damage: str | None = None
-    corrections: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NothingCompared:
-    """The reason why no message was compared; ``is_right`` where there is none."""
-
-    why: str
-    is_right: bool
 
 
 def offsets_of(batches: Iterable[pa.RecordBatch]) -> dict[TopicPartition, Offsets]:
@@ -102,23 +37,23 @@ def offsets_of(batches: Iterable[pa.RecordBatch]) -> dict[TopicPartition, Offset
     return {key: np.sort(np.concatenate(parts_of_key)) for key, parts_of_key in parts.items()}
 
 
-def repeated(table: str, offsets: Mapping[TopicPartition, Offsets]) -> Iterator[TableFinding]:
+def repeated(table: str, offsets: Mapping[TopicPartition, Offsets]) -> Iterator[Finding]:
     """Give what a table has more than once."""
     for key, rows in sorted(offsets.items(), key=lambda item: item[0]):
         twice = np.unique(rows[1:][rows[1:] == rows[:-1]])
         if len(twice):
-            yield _finding("twice", key, twice, table)
+            yield _finding(FindingKind.TWICE, key, twice, table)
 
 
 def beyond(
     table: str, offsets: Mapping[TopicPartition, Offsets], reached: Mapping[TopicPartition, int]
-) -> Iterator[TableFinding]:
+) -> Iterator[Finding]:
     """Give what a table has at or above what it has ``reached``: nobody committed that."""
     for key, rows in sorted(offsets.items(), key=lambda item: item[0]):
         if key in reached:
             extra = rows[rows >= reached[key]]
             if len(extra):
-                yield _finding("extra", key, extra, table)
+                yield _finding(FindingKind.EXTRA, key, extra, table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +73,7 @@ class TableComparison:
     ``unknown`` may be in tables that do not have the offsets of their rows.
     """
 
-    findings: tuple[TableFinding, ...]
+    findings: tuple[Finding, ...]
     left_out: int
     unknown: int
 
@@ -168,7 +103,7 @@ def compare(
     elsewhere = _union(of_table for name, of_table in routed.tables.items() if name in by_key)
     lost = np.setdiff1d(expected, np.union1d(unknown, elsewhere))
     if len(lost):
-        findings.append(_finding("missing", topic_partition, lost, None))
+        findings.append(_finding(FindingKind.MISSING, topic_partition, lost, None))
     for name, offsets in sorted(routed.tables.items()):
         if name in silent or name in by_key:
             continue
@@ -176,7 +111,7 @@ def compare(
         accounted = np.union1d(own, np.setdiff1d(nowhere, elsewhere))
         absent = np.setdiff1d(np.setdiff1d(offsets, stored.get(name, _NONE)), accounted)
         if len(absent):
-            findings.append(_finding("missing", topic_partition, absent, name))
+            findings.append(_finding(FindingKind.MISSING, topic_partition, absent, name))
     in_both = _union(
         [
             np.intersect1d(in_tables, quarantined),
@@ -187,7 +122,7 @@ def compare(
         ]
     )
     if len(in_both):
-        findings.append(_finding("in quarantine and", topic_partition, in_both, "a table"))
+        findings.append(_finding(FindingKind.SET_ASIDE, topic_partition, in_both, "a table"))
     left_out = len(nowhere) - len(expected)
     return TableComparison(tuple(findings), left_out, len(np.intersect1d(expected, unknown)))
 
@@ -196,6 +131,94 @@ def _union(parts: Iterable[Offsets]) -> Offsets:
     return np.unique(np.concatenate([_NONE, *parts]))
 
 
-def _finding(kind: str, key: TopicPartition, offsets: Offsets, table: str | None) -> TableFinding:
+def _finding(
+    kind: FindingKind, key: TopicPartition, offsets: Offsets, table: str | None
+) -> Finding:
+    """Return the finding for sorted offsets; ``table`` is None for what no table has."""
     first, last = int(offsets.min()), int(offsets.max())
-    return TableFinding(kind, key, first, next_offset(last), len(offsets), table)
+    where = f" in {table}" if table is not None else " in every table"
+    messages = how_many(len(offsets), "message")
+    text = f"{kind}{where}: [{first}, {next_offset(last)}), {messages}"
+    return Finding(kind, str(key), text)
+
+
+@dataclass(frozen=True, slots=True)
+class NothingCompared:
+    """The reason why no message was compared; ``is_right`` where there is none."""
+
+    why: str
+    is_right: bool
+
+
+@dataclass
+class TableReport:
+    """The result of comparing the tables of a group with their topics.
+
+    ``stopped`` says of tables why they are not compared; ``quarantined`` counts messages;
+    ``unknown`` ones may be in tables without offsets; ``withheld`` counts offsets behind open
+    transactions; ``metadata`` is that of files.
+    """
+
+    partitions: int
+    stopped: dict[str, str] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    states: list[TableState] = field(default_factory=list)
+    metadata: list[ComparedMetadata] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    quarantined: dict[TopicPartition, int] = field(default_factory=dict)
+    withheld: dict[TopicPartition, int] = field(default_factory=dict)
+    compared: int = 0
+    unknown: int = 0
+    nothing: NothingCompared | None = None
+    filters: FilterCheck | None = None
+
+    @property
+    def wrong(self) -> int:
+        """The number of findings."""
+        of_tables = sum(sum(state.wrong.values()) + state.unfit for state in self.states)
+        of_files = sum(compared.findings for compared in self.metadata)
+        unfound = 0 if self.filters is None else len(self.filters.unfound)
+        return len(self.stopped) + len(self.findings) + of_tables + of_files + unfound
+
+    @property
+    def is_right(self) -> bool:
+        """Return whether nothing is wrong: a comparison of nothing is right only of empty logs."""
+        return not self.wrong and (self.nothing is None or self.nothing.is_right)
+
+    def lines(self) -> Iterator[str]:
+        """Give what is printed."""
+        yield from (f"not compared: {why}" for why in self.stopped.values())
+        yield from map(str, self.findings)
+        for state in self.states:
+            yield from state.lines()
+        for compared in self.metadata:
+            yield from compared.lines()
+        yield from () if self.filters is None else self.filters.lines()
+        yield from self.remarks
+        yield from (f"{key}: {count:,} in quarantine" for key, count in self.quarantined.items())
+        yield from (state.remark for state in self.states)
+        verdict = "each is there once"
+        if self.states:
+            verdict += ", and each key in its last state"
+        if self.unknown:
+            verdict = f"nothing is wrong but, perhaps, of the {self.unknown} above"
+        if self.nothing is not None:
+            verdict = f"nothing was compared: {self.nothing.why}"
+        if self.wrong:
+            verdict = how_many(self.wrong, "finding")
+        where = how_many(self.partitions, "topic partition")
+        verdict += withheld_text(sum(self.withheld.values()))
+        yield f"{how_many(self.compared, 'message')} of {where} compared: {verdict}"
+
+    def as_json(self) -> Mapping[str, Any]:
+        """Return all of it."""
+        return {
+            "compared": self.compared,
+            "findings": [*self.stopped.values(), *map(str, self.findings)],
+            "remarks": self.remarks,
+            "quarantined": {str(key): count for key, count in self.quarantined.items()},
+            "withheld": {str(key): count for key, count in self.withheld.items()},
+            "states": [state.as_json() for state in self.states],
+            "metadata": [compared.as_json() for compared in self.metadata],
+            "filters": None if self.filters is None else self.filters.as_json(),
+        }

@@ -137,16 +137,16 @@ def test_a_table_that_has_what_the_source_has_is_equal_in_every_type(
     database: MariaDb, tmp_path: Path
 ) -> None:
     result = compare(database, tmp_path, [row("00", "a"), row("01ff", "ä'"), row("02", "%s")])
-    assert [str(it) for it in result.differences] == []
+    assert [it.text for it in result.differences] == []
     assert (result.findings, result.unlike, result.columns) == (0, {}, len(SCHEMA))
     assert (result.source_rows, result.table_rows) == (3, 3)
-    assert "at GTID 0-1-" in list(result.lines(9))[-1]
+    assert "at GTID 0-1-" in list(result.lines())[-1]
 
 
 def test_rows_that_differ_are_read_again_by_their_keys(database: MariaDb, tmp_path: Path) -> None:
     changed = {**row("01ff", "ä'"), "clock": "-00:00:01.000000", "big": 5}
     result = compare(database, tmp_path, [changed, row("02", "%s"), row("03", "new")])
-    assert sorted(str(it) for it in result.differences) == [
+    assert sorted(it.text for it in result.differences) == [
         (
             "different: id=\\x01ff, part=ä': big is 18446744073709551615 in the source, 5 in the"
             " table; clock is -838:59:59.999999 in the source, -00:00:01.000000 in the table"

@@ -205,7 +205,7 @@ def test_a_table_that_has_what_the_source_has_is_equal_in_every_type(
     server: PostgreSqlServer, tmp_path: Path
 ) -> None:
     result = compare(server, tmp_path)
-    assert [str(it) for it in result.differences] == []
+    assert [it.text for it in result.differences] == []
     assert (result.findings, result.unlike, result.columns) == (0, {}, 29)
     assert (result.source_rows, result.table_rows, result.only_in_table) == (3, 3, [])
 
@@ -267,7 +267,7 @@ def test_a_planted_defect_is_reported_by_key_and_column(
     server: PostgreSqlServer, tmp_path: Path, change: Any, line: str
 ) -> None:
     result = compare(server, tmp_path, change)
-    assert [str(it) for it in result.differences] == [line]
+    assert [it.text for it in result.differences] == [line]
     assert result.findings == 1
     examples = json.loads(json.dumps(result.as_json()))["examples"]
     assert line.startswith(f"{examples[0]['kind']}: {examples[0]['key']}")

@@ -38,7 +38,7 @@ from secor.core.errors import (
 )
 from secor.tables.catalog import MAIN, NEWEST_FORMAT, CommitResult, Outcome, Table, TableCommit
 from secor.tables.staging.manifest import TableFiles
-from secor.verify.tables import ComparedFile
+from secor.verify.metadata import ComparedFile
 
 NewSnapshot = TypeVar("NewSnapshot", bound=AppendedSnapshot)
 

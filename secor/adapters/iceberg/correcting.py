@@ -21,7 +21,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from secor.adapters.iceberg.appending import AppendedSnapshot
 from secor.adapters.iceberg.data_file_contents import FileContents, encode_bound
 from secor.adapters.iceberg.data_file_rows import EXACT
-from secor.verify.tables import WrongMetadata
+from secor.verify.metadata import WrongMetadata
 
 Corrections = Mapping[str, Mapping[str, Any]]
 """What is right, by the names of the library's data file, of each file, by its path; nothing of a

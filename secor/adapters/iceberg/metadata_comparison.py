@@ -67,7 +67,7 @@ from secor.adapters.iceberg.data_file_contents import (
 from secor.adapters.iceberg.data_file_rows import EXACT, naming_damage
 from secor.core.errors import CorruptFile
 from secor.tables.catalog import NEWEST_FORMAT
-from secor.verify.tables import REPAIR, ComparedFile, WrongMetadata
+from secor.verify.metadata import REPAIR, ComparedFile, WrongMetadata
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")

@@ -12,7 +12,7 @@ from secor.restore.fencing_probe import probe_fencing
 from secor.restore.job_preflight import promise_findings, source_findings, space_findings
 from secor.restore.model import SourceExtent
 from secor.restore.offsets import offsets_topic
-from secor.restore.preflight import Finding, Severity
+from secor.restore.preflight import JobFinding, Severity
 from secor.restore.sources.archive import ArchiveSource
 from secor.restore.sources.foreign import ForeignSource
 from secor.wiring.restore import SHARED_SETTINGS, Job, open_cluster_groups
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from secor.adapters.kafka.topic_admin import TopicDefinition, TopicDescription
 
 
-def first_look(job: Job, topic: str, extents: Sequence[SourceExtent]) -> Iterator[Finding]:
+def first_look(job: Job, topic: str, extents: Sequence[SourceExtent]) -> Iterator[JobFinding]:
     """Return why a topic's first messages cannot be restored as they are.
 
     Only their rows show whether an object kept whole messages.  With ``source.lossy`` nobody
@@ -36,13 +36,13 @@ def first_look(job: Job, topic: str, extents: Sequence[SourceExtent]) -> Iterato
     try:
         next(source.pieces(extent.source, extent.range.start), None)
     except ArchiveIncomplete as error:
-        yield Finding(Severity.REFUSE, topic, str(error))
+        yield JobFinding(Severity.REFUSE, topic, str(error))
 
 
 _OFFSETS_RIGHTS = ("READ", "WRITE", "DESCRIBE")
 
 
-def job_findings(job: Job, described: Mapping[str, TopicDescription]) -> Iterator[Finding]:
+def job_findings(job: Job, described: Mapping[str, TopicDescription]) -> Iterator[JobFinding]:
     """Return what prevents any job of this configuration at this target."""
     writing = job.config.writing
     yield from source_findings(job.source, required=job.transactional, boundary=writing.boundary)
@@ -63,7 +63,7 @@ def job_findings(job: Job, described: Mapping[str, TopicDescription]) -> Iterato
         )
 
 
-def meeting(job: Job, topics: Collection[str]) -> Iterator[Finding]:
+def meeting(job: Job, topics: Collection[str]) -> Iterator[JobFinding]:
     """Several topics in one target have no order that could be compared."""
     by_target: dict[str, list[str]] = defaultdict(list)
     for topic in topics:
@@ -73,12 +73,12 @@ def meeting(job: Job, topics: Collection[str]) -> Iterator[Finding]:
     for name, meeting in sorted(by_target.items()):
         if len(meeting) > 1:
             what = f"{', '.join(sorted(meeting))} would all be written to it: put {{topic}} into"
-            yield Finding(
+            yield JobFinding(
                 Severity.REFUSE, name, f'{what} target.topic, or set target.partitioning = "key"'
             )
 
 
-def colliding(names: Collection[str]) -> Iterator[Finding]:
+def colliding(names: Collection[str]) -> Iterator[JobFinding]:
     """Brokers refuse a topic whose name differs from another one's in ``.`` and ``_`` alone.
 
     A lost cluster may have had both, one after the other.
@@ -94,36 +94,38 @@ def colliding(names: Collection[str]) -> Iterator[Finding]:
                 " alone: leave all but one out by source.topics_exclude, and restore these by a"
                 " job of their own under other names"
             )
-            yield Finding(Severity.REFUSE, first, what)
+            yield JobFinding(Severity.REFUSE, first, what)
 
 
 def _topic_rights(
     job: Job, name: str, settings: TopicDefinition, described: TopicDescription | None
-) -> Iterator[Finding]:
+) -> Iterator[JobFinding]:
     """Return what is missing to make a topic of offsets, or to use it."""
     if described is None:
         refusal = job.admin.refusal(name, settings, job.config.target.replication_factor)
         if refusal is not None:
             shape = f"{how_many(settings.partitions, 'partition')}, compacted"
             what = f"does not exist, and cannot be made ({shape}): {refusal}"
-            yield Finding(Severity.REFUSE, name, what)
+            yield JobFinding(Severity.REFUSE, name, what)
         return
     missing = [right for right in _OFFSETS_RIGHTS if right not in described.rights]
     if missing:
         names = ", ".join(right.capitalize() for right in missing)
-        yield Finding(Severity.REFUSE, name, f"allow this user {names} on the topic")
+        yield JobFinding(Severity.REFUSE, name, f"allow this user {names} on the topic")
 
 
-def _group_rights(job: Job) -> Iterator[Finding]:
+def _group_rights(job: Job) -> Iterator[JobFinding]:
     name = offsets_topic(job.name)
     with open_cluster_groups(job.config.kafka, "the target") as groups:
         if not groups.may_join(name):
-            yield Finding(Severity.REFUSE, name, "allow this user Read on the group of this name")
+            yield JobFinding(
+                Severity.REFUSE, name, "allow this user Read on the group of this name"
+            )
 
 
 def room(
     job: Job, bytes_left: Mapping[str, int], described: Mapping[str, TopicDescription]
-) -> Iterator[Finding]:
+) -> Iterator[JobFinding]:
     """Return whether the brokers' disks have room for what is left, in bytes by target."""
     free = job.admin.free_bytes()
     if free is None:

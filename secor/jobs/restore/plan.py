@@ -19,7 +19,7 @@ from secor.restore.model import SourceExtent, SourcePartition, id_prefix
 from secor.restore.new_topics import NewTopic, new_topic, without_time_limits
 from secor.restore.offsets import StoredOffset, offsets_topic
 from secor.restore.preflight import (
-    Finding,
+    JobFinding,
     JobLimits,
     Severity,
     TargetTopic,
@@ -45,7 +45,7 @@ class PlannedTopic:
     topic: str
     target: TargetTopic
     extents: tuple[SourceExtent, ...]
-    plan_findings: tuple[Finding, ...]
+    plan_findings: tuple[JobFinding, ...]
     new: NewTopic | None = None
 
 
@@ -54,10 +54,10 @@ class JobPlan:
     """Everything that a job would do; ``plan_findings`` are about no topic alone."""
 
     topics: tuple[PlannedTopic, ...]
-    plan_findings: tuple[Finding, ...]
+    plan_findings: tuple[JobFinding, ...]
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[JobFinding]:
         """All that was found, of the job and of its topics."""
         return [
             *self.plan_findings,
@@ -178,7 +178,7 @@ def prepare_topic(job: Job, topic: str) -> None:
     refusing = refused([*planned.plan_findings, *meets])
     if name in job.own_topics:
         what = "has the job's offsets, and a job may write to any topic but this one"
-        refusing.append(Finding(Severity.REFUSE, name, what))
+        refusing.append(JobFinding(Severity.REFUSE, name, what))
     if refusing:
         what = "; ".join(f"{finding.topic}: {finding.what}" for finding in refusing)
         raise TargetRefused(f"the new topic {topic} cannot be restored: {what}")
@@ -224,7 +224,7 @@ def all_written(job: Job, partitions: int, sources: Collection[SourcePartition])
 
 def _lost_offsets(
     job: Job, progress: JobProgress, topics: Sequence[PlannedTopic]
-) -> Iterator[Finding]:
+) -> Iterator[JobFinding]:
     if progress.partitions:
         return
     ids = written_ids(job)
@@ -235,7 +235,7 @@ def _lost_offsets(
 
 def _remade(
     record: JobRecord | None, described: Mapping[str, TopicDescription]
-) -> Iterator[Finding]:
+) -> Iterator[JobFinding]:
     if record is not None:
         yield from remade(
             record.targets, {name: description.topic_id for name, description in described.items()}
@@ -291,15 +291,15 @@ def _planned(
         now=int(job.clock.now() * 1000),
     )
     new: NewTopic | None = None
-    faults: list[Finding] = []
+    faults: list[JobFinding] = []
     if not target.partitions and config.target.create:
         new, target, faults = _missing(job, topic, limits.needed(extents))
     elif not target.partitions and not extents:
         what = "has no messages, and does not exist: make it, or set target.create = true"
-        faults = [Finding(Severity.WARN, name, what)]
+        faults = [JobFinding(Severity.WARN, name, what)]
     elif not target.partitions:
         what = "does not exist: make it, or set target.create = true"
-        faults = [Finding(Severity.REFUSE, name, what)]
+        faults = [JobFinding(Severity.REFUSE, name, what)]
     look = first_look(job, topic, extents)
     topic_findings = [*look, *findings(extents, target, limits), *faults]
     return PlannedTopic(topic, target, tuple(extents), tuple(topic_findings), new)
@@ -307,7 +307,7 @@ def _planned(
 
 def _missing(
     job: Job, topic: str, needed: int
-) -> tuple[NewTopic | None, TargetTopic, list[Finding]]:
+) -> tuple[NewTopic | None, TargetTopic, list[JobFinding]]:
     """Return what a missing target is made with, what it will be then, and what is wrong with it.
 
     ``needed`` is how many partitions it must have.  None where nothing says how many: it is left
@@ -317,7 +317,7 @@ def _missing(
     new, faults = _new(job, topic, needed)
     if not new.partitions:
         what = "has no messages, and is not made: make it, or set target.partitions"
-        return None, TargetTopic(name, 0, 0, {}), [*faults, Finding(Severity.WARN, name, what)]
+        return None, TargetTopic(name, 0, 0, {}), [*faults, JobFinding(Severity.WARN, name, what)]
     settings = TopicDefinition(new.partitions, new.settings)
     proposed = job.admin.proposed(name, settings, wanted.replication_factor)
     # Archived messages are old: with the retention by time that they had, the brokers would delete
@@ -338,7 +338,7 @@ def _target(job: Job, name: str, described: TopicDescription | None) -> TargetTo
     return TargetTopic(name, described.partitions, messages, described.effective, described.rights)
 
 
-def _new(job: Job, topic: str, needed: int) -> tuple[NewTopic, list[Finding]]:
+def _new(job: Job, topic: str, needed: int) -> tuple[NewTopic, list[JobFinding]]:
     """Return what a missing target is made with, and what is wrong with what was kept of it.
 
     ``needed`` is how many partitions it must have.
@@ -349,14 +349,14 @@ def _new(job: Job, topic: str, needed: int) -> tuple[NewTopic, list[Finding]]:
         kept = job.kept_topic(topic)
     except CorruptFile as error:
         what = f"{error}; the topic is made without its archived settings"
-        faults.append(Finding(Severity.WARN, topic, what))
+        faults.append(JobFinding(Severity.WARN, topic, what))
     target = job.config.target
     archived = (kept.settings if kept else None) or {}
     partitions = kept.partitions if kept else None
     new = new_topic(needed, partitions, archived, target.partitions, target.settings)
     if target.partitioning != "key" and new.partitions < needed:
         what = f"target.partitions = {new.partitions}, and the job needs {needed}: raise it"
-        faults.append(Finding(Severity.REFUSE, topic, what))
+        faults.append(JobFinding(Severity.REFUSE, topic, what))
     return new, faults
 
 

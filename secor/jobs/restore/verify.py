@@ -16,9 +16,9 @@ from secor.jobs.restore.plan import nothing_archived
 from secor.restore.model import Piece, Silence, SourcePartition
 from secor.restore.pairs import first_offsets
 from secor.restore.routing import Routing
+from secor.verify.finding import Finding, FindingKind
 from secor.verify.restore import (
     PartitionResult,
-    TargetDifference,
     actual_records,
     compare_as_sets,
     compare_in_order,
@@ -97,7 +97,7 @@ def _vanished(job: Job, source: SourcePartition, next_offset: int) -> PartitionR
         f"cannot be compared: the archive has no object of {source} any more, which the job has"
         f" written up to offset {next_offset}; bring the missing objects back"
     )
-    return PartitionResult(target, 0, TargetDifference(target, None, what))
+    return PartitionResult(target, 0, Finding(FindingKind.NOT_COMPARED, str(target), what))
 
 
 def _in_any_order(

@@ -14,7 +14,7 @@ from secor.core.model import OffsetRange
 from secor.core.text import how_many
 from secor.restore.model import SourceExtent, SourcePartition
 from secor.restore.offsets import StoredOffset
-from secor.restore.preflight import Finding, Severity
+from secor.restore.preflight import JobFinding, Severity
 
 
 def since(extent: SourceExtent, stored: StoredOffset | None) -> SourceExtent:
@@ -30,14 +30,16 @@ def since(extent: SourceExtent, stored: StoredOffset | None) -> SourceExtent:
     return replace(extent, holes=(lost, *extent.holes))
 
 
-def vanished_findings(vanished: Mapping[SourcePartition, int], *, holes: bool) -> Iterator[Finding]:
+def vanished_findings(
+    vanished: Mapping[SourcePartition, int], *, holes: bool
+) -> Iterator[JobFinding]:
     """Return what is wrong with source partitions that no object is left of.
 
     ``vanished`` has their committed offsets; nobody knows how many messages were behind these.
     ``holes`` says whether the job may leave messages out.
     """
     for source, next_offset in vanished.items():
-        yield Finding(
+        yield JobFinding(
             Severity.WARN if holes else Severity.REFUSE,
             source.topic,
             f"{source}: the job has written it up to offset {next_offset}, and the archive has no"

@@ -12,7 +12,8 @@ from secor.core.errors import CorruptFile
 from secor.core.model import next_offset
 from secor.parsing.parts import release_part
 from secor.verify.archive.compare import ObjectRecords, offsets_of
-from secor.verify.archive.report import FindingKind, PartitionReport
+from secor.verify.archive.report import PartitionReport
+from secor.verify.finding import FindingKind
 
 LAST_OFFSET = (1 << 63) - 1
 """Of any log; a window that ends there takes all."""

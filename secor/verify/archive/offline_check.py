@@ -15,7 +15,8 @@ from secor.verify.archive.inventory import Inventory
 from secor.verify.archive.object_sources import ObjectMerge, ObjectSource
 from secor.verify.archive.parsed_objects import Recorded, Recordings
 from secor.verify.archive.partition_sources import missing_metadata
-from secor.verify.archive.report import BACK_AGAIN, FindingKind, PartitionReport
+from secor.verify.archive.report import BACK_AGAIN, PartitionReport
+from secor.verify.finding import FindingKind
 
 
 def check_alone(

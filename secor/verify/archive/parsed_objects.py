@@ -16,7 +16,8 @@ from secor.core.ports import MessageParser
 from secor.core.text import how_many
 from secor.formats.text import TextFormat
 from secor.verify.archive.compare import offsets_of
-from secor.verify.archive.report import FindingKind, PartitionReport
+from secor.verify.archive.report import PartitionReport
+from secor.verify.finding import FindingKind
 
 LOSSLESS = ".seq"
 """Of the formats of a partition group, the one that stores messages as they came."""

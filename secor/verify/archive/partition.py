@@ -16,8 +16,9 @@ from secor.verify.archive.compare import ObjectRecords, combine, differing, offs
 from secor.verify.archive.inventory import Inventory
 from secor.verify.archive.parsed_objects import CountedSource, Parsing, without
 from secor.verify.archive.partition_sources import PendingObjects, sources_of
-from secor.verify.archive.report import BACK_AGAIN, FindingKind, PartitionReport
+from secor.verify.archive.report import BACK_AGAIN, PartitionReport
 from secor.verify.archive.text_objects import SharedSource, TextSource, reach_of
+from secor.verify.finding import FindingKind
 
 Text = TextSource | SharedSource | CountedSource
 

@@ -11,8 +11,9 @@ from secor.core.model import OffsetRange, next_offset
 from secor.formats.text import TextFormat
 from secor.verify.archive.object_sources import ObjectMerge, ObjectSource
 from secor.verify.archive.parsed_objects import Parsing, Recorded, Recordings
-from secor.verify.archive.report import FindingKind, PartitionReport
+from secor.verify.archive.report import PartitionReport
 from secor.verify.archive.text_objects import Place, Reach, places, written_as
+from secor.verify.finding import FindingKind
 
 OURS_ALONE = frozenset(
     {".seq", ".txt", ".txt.gz", ".txt.zst", ".json", ".json.gz", ".json.zst", ".avro"}

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 import numpy as np
 
 from secor.core.model import TopicPartition, next_offset
 from secor.core.text import how_many, withheld_text
 from secor.verify.archive.inventory import Inventory
-
-EXIT_DIFFERENCES = 5
-"""Exit code of a verification that found something."""
-
-LISTED = 1000
-"""Findings kept for each topic partition; the counts go on."""
-
+from secor.verify.finding import LINES, LISTED, Finding, FindingKind
 
 BACK_AGAIN = "erased, and there again: see secor archive erase"
 """Of messages that somebody has brought back."""
@@ -43,44 +36,40 @@ _REMARKS = (
 """What a number of messages is, by the counter's name."""
 
 
-class FindingKind(StrEnum):
-    """Kinds of findings; all count messages, except ``CORRUPT``: objects, ``LEDGER``: entries."""
-
-    MISSING = "missing"
-    TWICE = "twice"
-    DIFFERENT = "different"
-    EXTRA = "extra"
-    CORRUPT = "corrupt"
-    LEDGER = "ledger"
+KINDS = (
+    *(FindingKind.MISSING, FindingKind.TWICE, FindingKind.DIFFERENT, FindingKind.EXTRA),
+    *(FindingKind.CORRUPT, FindingKind.LEDGER),
+)
+"""What is counted; all are messages, except ``CORRUPT``: objects, ``LEDGER``: entries."""
 
 
-@dataclass(slots=True)
-class OffsetFinding:
-    """``count`` offsets between ``start`` and ``end`` (exclusive) have the same trouble."""
-
-    kind: FindingKind
-    start: int
-    end: int
-    count: int
-    key: str | None = None
-    text: str = ""
-
-    def __str__(self) -> str:
-        if self.kind is FindingKind.LEDGER:
-            return f"unreadable entry: {self.text}"
-        where = (
-            f"offset {self.start}"
-            if self.end - self.start <= 1
-            else (f"offsets [{self.start}, {self.end})")
-        )
-        many = (
-            f" ({how_many(self.count, 'message')})"
-            if self.count > 1 and self.kind is not FindingKind.CORRUPT
-            else ""
-        )
-        key = f" in {self.key}" if self.key else ""
-        text = f": {self.text}" if self.text else ""
-        return f"{self.kind} {where}{many}{key}{text}"
+def finding_of(
+    topic_partition: TopicPartition,
+    kind: FindingKind,
+    start: int,
+    end: int,
+    count: int,
+    key: str | None,
+    text: str,
+) -> Finding:
+    """Return the finding that ``count`` offsets of ``[start, end)`` have the same trouble."""
+    span = f"offset {start}" if end - start <= 1 else f"offsets [{start}, {end})"
+    counted = count > 1 and kind is not FindingKind.CORRUPT
+    many = f" ({how_many(count, 'message')})" if counted else ""
+    of_object = f" in {key}" if key else ""
+    rest = f": {text}" if text else ""
+    line = f"{kind} {span}{many}{of_object}{rest}"
+    if kind is FindingKind.LEDGER:
+        line = f"unreadable entry: {text}"
+    details = {
+        "kind": kind.value,
+        "start": start,
+        "end": end,
+        "count": count,
+        "key": key,
+        "text": text,
+    }
+    return Finding(kind, str(topic_partition), line, details)
 
 
 @dataclass(slots=True)
@@ -116,7 +105,7 @@ class PartitionReport:
     behind: int = 0
     withheld: int = 0
     counts: Counter[FindingKind] = field(default_factory=Counter)
-    findings: list[OffsetFinding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     inventory: Inventory | None = None
 
@@ -146,12 +135,16 @@ class PartitionReport:
     ) -> None:
         """Note ``count`` troubles in ``[start, end)``; joins the one before where they meet."""
         self.counts[kind] += count
-        last = next((f for f in reversed(self.findings) if f.kind == kind), None)
-        joins = last and (last.key, last.text, last.end) == (key, text, start)
-        if last and joins and kind is not FindingKind.CORRUPT:
-            last.end, last.count = end, last.count + count
+        whole = (self.topic_partition, kind, start, end, count, key, text)
+        numbers = range(len(self.findings) - 1, -1, -1)
+        last = next((n for n in numbers if self.findings[n].kind is kind), None)
+        before = self.findings[last].details if last is not None else {}
+        joins = (before.get("key"), before.get("text"), before.get("end")) == (key, text, start)
+        if last is not None and joins and kind is not FindingKind.CORRUPT:
+            whole = (*whole[:2], before["start"], end, before["count"] + count, key, text)
+            self.findings[last] = finding_of(*whole)
         elif len(self.findings) < LISTED:
-            self.findings.append(OffsetFinding(kind, start, end, count, key, text))
+            self.findings.append(finding_of(*whole))
 
     def as_json(self) -> dict[str, object]:
         """Return it for ``--json``."""
@@ -172,24 +165,14 @@ class PartitionReport:
             "in_progress": self.in_progress,
             "behind": self.behind,
             "withheld": self.withheld,
-            "counts": {kind.value: self.counts[kind] for kind in FindingKind},
-            "findings": [
-                {
-                    "kind": finding.kind.value,
-                    "start": finding.start,
-                    "end": finding.end,
-                    "count": finding.count,
-                    "key": finding.key,
-                    "text": finding.text,
-                }
-                for finding in self.findings
-            ],
+            "counts": {kind.value: self.counts[kind] for kind in KINDS},
+            "findings": [finding.as_json() for finding in self.findings],
             "notes": self.notes,
         }
 
 
 @dataclass(slots=True)
-class Report:
+class ArchiveReport:
     """The result of one verification."""
 
     partitions: list[PartitionReport] = field(default_factory=list)
@@ -201,13 +184,13 @@ class Report:
         return sum((partition.counts for partition in self.partitions), Counter[FindingKind]())
 
     @property
-    def exit_code(self) -> int:
-        """0 when nothing was found, else ``EXIT_DIFFERENCES``.
+    def is_right(self) -> bool:
+        """Return whether nothing was found.
 
         A comparison of nothing is right only where there is nothing: a topic that is empty.
         """
         unchecked = self.nothing is not None and not self.partitions_are_empty
-        return EXIT_DIFFERENCES if self.counts.total() or unchecked else 0
+        return not self.counts.total() and not unchecked
 
     @property
     def partitions_are_empty(self) -> bool:
@@ -282,10 +265,19 @@ class Report:
             remarks += [f"{partition.topic_partition}: {note}" for note in partition.notes]
         return remarks
 
+    def lines(self) -> Iterator[str]:
+        """Give what is printed."""
+        for partition in self.partitions:
+            yield from map(str, partition.findings[:LINES])
+            if len(partition.findings) > LINES:
+                yield f"{partition.topic_partition}: … (--json shows more)"
+        yield from self.remarks
+        yield self.summary
+
     def as_json(self) -> dict[str, object]:
         """Return it for ``--json``."""
         return {
             "summary": self.summary,
-            "counts": {kind.value: self.counts[kind] for kind in FindingKind},
+            "counts": {kind.value: self.counts[kind] for kind in KINDS},
             "partitions": [partition.as_json() for partition in self.partitions],
         }

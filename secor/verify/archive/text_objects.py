@@ -19,7 +19,8 @@ from secor.core.text import how_many
 from secor.formats.streams import BLOCK
 from secor.formats.text import TextFormat
 from secor.verify.archive.compare import offsets_of
-from secor.verify.archive.report import FindingKind, PartitionReport
+from secor.verify.archive.report import PartitionReport
+from secor.verify.finding import FindingKind
 
 Place = tuple[OffsetRange, Sequence[ArchivedObject]]
 """Offsets, and the objects that hold their messages among them."""

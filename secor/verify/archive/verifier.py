@@ -17,7 +17,8 @@ from secor.verify.archive.inventory import Inventory
 from secor.verify.archive.offline_check import check_alone
 from secor.verify.archive.parsed_objects import Parsing
 from secor.verify.archive.partition import ComparedRange, PartitionCheck
-from secor.verify.archive.report import FindingKind, PartitionReport
+from secor.verify.archive.report import PartitionReport
+from secor.verify.finding import FindingKind
 
 Progress = Callable[[TopicPartition, int], None]
 """Called with how many offsets of a topic partition were just passed."""

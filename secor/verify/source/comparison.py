@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from secor.core.errors import ConfigurationError
 from secor.core.ports import Clock
-from secor.verify.source.report import Difference, SourceComparison
+from secor.verify.finding import Finding, FindingKind
+from secor.verify.source.report import SourceComparison, finding_of_row
 from secor.verify.source.texts import parse_or_text
 from secor.verify.source.values import ComparedColumn, SourceColumn, Value, compared_column
 
@@ -311,7 +312,7 @@ class Settling:
                     pending = self._read(list(pending), result)
         result.unsettled += len(pending)
 
-    def _read(self, keys: Sequence[Key], result: SourceComparison) -> dict[Key, Difference]:
+    def _read(self, keys: Sequence[Key], result: SourceComparison) -> dict[Key, Finding]:
         """Read the rows of keys on both sides; return those that are not the same."""
         columns = self._columns
         wanted = set(keys)
@@ -330,20 +331,25 @@ class Settling:
                     row = columns.source_row(texts)
                     of_source[columns.key_of(row)] = shortened(row)
         compared = (
-            (key, self._compare(key, of_source.get(key), of_table.get(key, []))) for key in keys
+            (key, self._compare(result.table, key, of_source.get(key), of_table.get(key, [])))
+            for key in keys
         )
         return {key: difference for key, difference in compared if difference is not None}
 
-    def _compare(self, key: Key, source: Row | None, rows: Sequence[Row]) -> Difference | None:
+    def _compare(
+        self, table: str, key: Key, source: Row | None, rows: Sequence[Row]
+    ) -> Finding | None:
         shown = self._columns.show_key(key)
         if len(rows) > 1:
-            return Difference("twice", shown)
+            return finding_of_row(table, FindingKind.TWICE, shown)
         if source is None:
-            return Difference("surplus", shown) if rows else None
+            return finding_of_row(table, FindingKind.SURPLUS, shown) if rows else None
         if not rows:
-            return Difference("missing", shown)
+            return finding_of_row(table, FindingKind.MISSING, shown)
         differing = self._columns.differing(source, rows[0])
-        return Difference("different", shown, differing) if differing else None
+        if not differing:
+            return None
+        return finding_of_row(table, FindingKind.DIFFERENT, shown, differing)
 
 
 def compare_with_source(

@@ -5,45 +5,41 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any
 
 from secor.core.text import how_many
+from secor.verify.finding import LISTED, Finding, FindingKind, first_lines
 
-Kind = Literal["missing", "surplus", "twice", "different"]
-KINDS: tuple[Kind, ...] = ("missing", "surplus", "twice", "different")
+KINDS = (FindingKind.MISSING, FindingKind.SURPLUS, FindingKind.TWICE, FindingKind.DIFFERENT)
 
-EXAMPLES = 1000
-"""Differences that are kept for the report; all are counted."""
+_TEXTS = {
+    FindingKind.MISSING: "the source has this row, the table does not",
+    FindingKind.SURPLUS: "the table has this row, the source does not",
+    FindingKind.TWICE: "the table has several rows of this key",
+}
+
+Columns = Mapping[str, tuple[str, str]]
+"""Columns that differ, each with the source's value and the table's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A key whose row is not the same; ``columns`` has the source's value and the table's."""
-
-    kind: Kind
-    key: str
-    columns: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        if self.kind == "missing":
-            return f"missing: {self.key}: the source has this row, the table does not"
-        if self.kind == "surplus":
-            return f"surplus: {self.key}: the table has this row, the source does not"
-        if self.kind == "twice":
-            return f"twice: {self.key}: the table has several rows of this key"
-        values = (
-            f"{name} is {source} in the source, {table} in the table"
-            for name, (source, table) in self.columns.items()
-        )
-        return f"different: {self.key}: {'; '.join(values)}"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as ``--json`` prints it."""
-        columns = {
-            name: {"source": source, "table": table}
-            for name, (source, table) in self.columns.items()
-        }
-        return {"kind": self.kind, "key": self.key, "columns": columns}
+def finding_of_row(
+    table: str, kind: FindingKind, key: str, columns: Columns = MappingProxyType({})
+) -> Finding:
+    """Return the finding that the row of a key is not that of the source."""
+    values = (
+        f"{name} is {source} in the source, {stored} in the table"
+        for name, (source, stored) in columns.items()
+    )
+    details = {
+        name: {"source": source, "table": stored} for name, (source, stored) in columns.items()
+    }
+    return Finding(
+        kind,
+        table,
+        f"{kind}: {key}: {_TEXTS.get(kind) or '; '.join(values)}",
+        {"kind": kind.value, "key": key, "columns": details},
+    )
 
 
 @dataclass
@@ -63,8 +59,8 @@ class SourceComparison:
     unlike: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     only_in_table: list[str] = field(default_factory=list)
-    wrong: Counter[str] = field(default_factory=Counter)
-    differences: list[Difference] = field(default_factory=list)
+    wrong: Counter[FindingKind] = field(default_factory=Counter)
+    differences: list[Finding] = field(default_factory=list)
     unsettled: int = 0
     unread: int = 0
     position: int = 0
@@ -81,21 +77,18 @@ class SourceComparison:
         """No row could be compared, though there are some."""
         return self.unsettled > 0 and self.unsettled >= max(self.source_rows, self.table_rows)
 
-    def add(self, difference: Difference) -> None:
+    def add(self, difference: Finding) -> None:
         """Count a difference."""
         self.wrong[difference.kind] += 1
-        if len(self.differences) < EXAMPLES:
+        if len(self.differences) < LISTED:
             self.differences.append(difference)
 
-    def lines(self, most: int) -> Iterator[str]:
-        """Give what is printed, with ``most`` differences."""
+    def lines(self) -> Iterator[str]:
+        """Give what is printed."""
         for name, why in self.unlike.items():
             yield f"{self.table}: column {name} is not compared: {why}"
-        for difference in self.differences[:most]:
-            yield f"{self.table}: {difference}"
-        more = sum(self.wrong.values()) + self.unread - min(most, len(self.differences))
-        if more > 0:
-            yield f"{self.table}: … and {how_many(more, 'more row')}"
+        count = sum(self.wrong.values()) + self.unread
+        yield from first_lines(self.table, self.differences, count, "row")
         for text, names in (
             ("left out by --ignore-column", self.left_out),
             ("only in the table, not compared", self.only_in_table),
@@ -137,6 +130,44 @@ class SourceComparison:
             "only_in_table": self.only_in_table,
             "examples": [difference.as_json() for difference in self.differences],
         }
+
+
+@dataclass
+class SourceReport:
+    """The result of comparing tables with a source; ``stopped`` says why some are not compared."""
+
+    comparisons: list[SourceComparison] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+
+    @property
+    def findings(self) -> int:
+        """The number of findings."""
+        return len(self.stopped) + sum(comparison.findings for comparison in self.comparisons)
+
+    @property
+    def is_right(self) -> bool:
+        """Return whether nothing is wrong, and something is proven of each table."""
+        return not self.findings and not any(
+            comparison.proves_nothing for comparison in self.comparisons
+        )
+
+    def lines(self) -> Iterator[str]:
+        """Give what is printed."""
+        yield from (f"not compared: {why}" for why in self.stopped)
+        for comparison in self.comparisons:
+            yield from comparison.lines()
+        rows = sum(comparison.source_rows for comparison in self.comparisons)
+        verdict = "the tables have them, and no others"
+        if not self.is_right:
+            verdict = how_many(self.findings, "finding") if self.findings else "nothing is proven"
+        elif any(comparison.unsettled for comparison in self.comparisons):
+            verdict += ", but for those that were not compared"
+        yield f"{how_many(rows, 'row')} of the source compared: {verdict}"
+
+    def as_json(self) -> Mapping[str, Any]:
+        """Return all of it."""
+        tables = [comparison.as_json() for comparison in self.comparisons]
+        return {"tables": tables, "stopped": self.stopped}
 
 
 def lsn_text(position: int) -> str:

@@ -39,7 +39,7 @@ from pyiceberg.types import (
 )
 
 from secor.adapters.iceberg.commits import IcebergCatalog
-from secor.verify.tables import ComparedFile
+from secor.verify.metadata import ComparedFile
 from tests.found_rows import TABLE
 
 POINT = StructType(

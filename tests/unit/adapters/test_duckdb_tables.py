@@ -63,10 +63,10 @@ def test_rows_that_wrong_bounds_hide_are_named(
         " 1 not found"
     )
     (unfound,) = check.unfound
-    assert unfound.startswith(
+    assert str(unfound).startswith(
         f"{EVENTS}: DuckDB does not find the row with id = 3 that {wrong.files[0].path} holds"
     )
-    assert check.as_json()["not_found"] == [unfound]
+    assert check.as_json()["not_found"] == [str(unfound)]
 
 
 def test_values_are_looked_up_evenly_where_there_are_many(

@@ -174,7 +174,7 @@ def test_verifying_sees_a_batch_that_was_not_run(world: World) -> None:
     plan = world.plan()
     summary = summary_of([verify_batch(world.job(plan), plan.batches[0])])
     assert not summary.right
-    assert "not run" in summary.reports[0].findings[0].text
+    assert "not run" in summary.reports[0].findings[0].details["text"]
 
 
 @pytest.mark.parametrize("what", ["missing", "extra"])
@@ -189,7 +189,7 @@ def test_verifying_compares_offsets_one_by_one(tmp_path: Path, what: str) -> Non
     looked_at = batch if what == "missing" else _shorter(batch)
     [report] = summary_of([verify_batch(job, looked_at)]).reports
     assert set(report.counts) == {what}
-    assert report.findings[0].start == batch.end - 1
+    assert report.findings[0].details["start"] == batch.end - 1
 
 
 def _shorter(batch: PlannedBatch) -> PlannedBatch:

@@ -32,8 +32,9 @@ from secor.core.model import SCHEMA, Entry, LogRange, OffsetRange
 from secor.core.ports import LogFormat
 from secor.formats import make_format
 from secor.parsing.decoders import make_decoder
-from secor.verify.archive.report import FindingKind, PartitionReport
+from secor.verify.archive.report import PartitionReport
 from secor.verify.archive.verifier import Verifier, verify_archive_only
+from secor.verify.finding import FindingKind
 from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger
 from tests.fakes.store import FakeStore, nothing
 from tests.unit.archive.test_rewrite import keys, put, read_messages, read_parquet
@@ -438,7 +439,7 @@ def test_what_comes_back_is_left_out_noticed_and_erased_again(tmp_path: Path) ->
     assert sorted(read, key=lambda row: row["offset"]) == left(b"a")
     report = verified(store)
     assert report.counts == {FindingKind.EXTRA: 6}
-    assert "erased, and there again" in report.findings[0].text
+    assert "erased, and there again" in report.findings[0].details["text"]
     (report,) = verify_archive_only(archive, "clicks", secret=SECRET)
     assert report.counts == {FindingKind.EXTRA: 6}
     store_with_late_put = dict(before)

@@ -289,7 +289,7 @@ def test_notes_of_what_the_store_removed_delete_nothing(world: ExpireWorld) -> N
         expiry.agree(log)
     assert (world.keys, world.beginnings.of(0, 1)) == (kept, 30)
     [report] = verify_archive_only(world.archive, "clicks")
-    assert [(it.start, it.end) for it in report.findings] == [(40, 50)]
+    assert [(it.details["start"], it.details["end"]) for it in report.findings] == [(40, 50)]
     assert note_removed(expiry.logs()) == []
 
 

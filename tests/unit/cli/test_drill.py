@@ -13,7 +13,8 @@ from secor.core.clock import SystemClock
 from secor.core.model import TopicPartition
 from secor.restore.recovery import KindState
 from secor.service.monitoring.last_run import LastRun
-from secor.verify.restore import PartitionResult, TargetDifference
+from secor.verify.finding import Finding, FindingKind
+from secor.verify.restore import PartitionResult
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -44,7 +45,9 @@ def test_a_drill_passes_when_all_is_equal_and_nothing_is_left(report: DrillRepor
 
 def test_a_difference_or_a_kind_that_is_not_complete_fails_it(report: DrillReport) -> None:
     report.states = [KindState("groups", 2, 2)]
-    report.compared([PartitionResult(ORDERS, 70, TargetDifference(ORDERS, 3, "is missing"))])
+    report.compared(
+        [PartitionResult(ORDERS, 70, Finding(FindingKind.MISSING, "orders/0", "is missing"))]
+    )
     assert not report.passed
     assert any(line.startswith("problem: ") for line in shown(report))
     report.problems.clear()

@@ -13,7 +13,7 @@ from secor.core.text import (
     mask_command,
     mask_urls,
 )
-from secor.verify.archive.report import PartitionReport, Report
+from secor.verify.archive.report import ArchiveReport, PartitionReport
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_a_number_and_its_noun_agree(number: int, said: str) -> None:
 
 
 def test_what_verify_remarks_agrees_with_the_number() -> None:
-    report = Report([PartitionReport(TopicPartition("t", 0), quarantined=1, in_progress=1)])
+    report = ArchiveReport([PartitionReport(TopicPartition("t", 0), quarantined=1, in_progress=1)])
     assert report.remarks == [
         "1 message is in quarantine; see secor quarantine ls",
         "1 message belongs to batches that are being uploaded",

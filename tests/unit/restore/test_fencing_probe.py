@@ -7,7 +7,7 @@ import pytest
 from secor.core.errors import Unavailable
 from secor.core.transactions import BrokerCode, IdentityAnswer
 from secor.restore.fencing_probe import probe_fencing, probe_id
-from secor.restore.preflight import Finding, Severity
+from secor.restore.preflight import JobFinding, Severity
 from tests.fakes.transactions import FakeCluster
 
 
@@ -21,7 +21,7 @@ class NotFencing(FakeCluster):
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
 
 
-def probe(cluster: FakeCluster) -> list[Finding]:
+def probe(cluster: FakeCluster) -> list[JobFinding]:
     return probe_fencing(
         cluster, "job", transaction_timeout=60.0, request_timeout=1.0, clock=cluster.clock
     )

@@ -12,14 +12,7 @@ from secor.tables.commit.commit_result import CommitRequest, Result, TableResult
 from secor.tables.commit.table_commit import TableCommitter
 from secor.tables.repair.settle import StateAcceptance
 from secor.tables.staging.staged_manifests import Staged, Staging
-from secor.verify.tables import (
-    COLUMNS,
-    RoutedMessages,
-    beyond,
-    compare,
-    offsets_of,
-    repeated,
-)
+from secor.verify.tables import COLUMNS, RoutedMessages, beyond, compare, offsets_of, repeated
 from tests.unit.tables.worker_world import WorkerWorld
 
 FLIGHTS = TopicPartition("flights", 0)

@@ -14,8 +14,9 @@ from secor.core.model import Entry, Intent, LogRange, OffsetRange, TopicPartitio
 from secor.core.ports import LogFormat
 from secor.formats import format_of_key, make_format
 from secor.verify.archive.object_sources import ObjectSource
-from secor.verify.archive.report import FindingKind, PartitionReport, Report
+from secor.verify.archive.report import ArchiveReport, PartitionReport
 from secor.verify.archive.verifier import Verifier, verify_archive_only
+from secor.verify.finding import FindingKind
 from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger, Shelf, messages
 
 LOSSLESS = [
@@ -84,8 +85,8 @@ def test_a_complete_archive_has_nothing_to_report(tmp_path: Path, log_format: Lo
     assert counts(found) == {}
     assert found.compared == 40
     assert found.values_only == (40 if ".txt" in log_format.extension else 0)
-    whole = Report([found])
-    assert whole.exit_code == 0
+    whole = ArchiveReport([found])
+    assert whole.is_right
     assert whole.summary == (
         "verified 40 messages in 3 objects: nothing missing, nothing twice, nothing different"
     )
@@ -93,16 +94,16 @@ def test_a_complete_archive_has_nothing_to_report(tmp_path: Path, log_format: Lo
 
 def test_a_comparison_of_nothing_is_a_success_of_an_empty_topic_alone(tmp_path: Path) -> None:
     shelf = shelf_of(tmp_path, LOSSLESS[0])
-    unread = Report([report(shelf, log_of(*range(50), end=50), 0)])
-    assert unread.exit_code == 5
+    unread = ArchiveReport([report(shelf, log_of(*range(50), end=50), 0)])
+    assert unread.is_right is False
     assert unread.summary == (
         "nothing was compared: nothing that the logs have is committed, and 50 offsets wait"
     )
-    empty = Report([report(shelf, log_of(end=0), 0)])
-    assert (empty.exit_code, empty.summary) == (0, "nothing was compared: the logs are empty")
-    assert Report([]).exit_code == 5
-    assert Report([]).summary == "nothing was compared: there is no topic partition"
-    assert Report([], with_topic=False).exit_code == 5
+    empty = ArchiveReport([report(shelf, log_of(end=0), 0)])
+    assert (empty.is_right, empty.summary) == (True, "nothing was compared: the logs are empty")
+    assert ArchiveReport([]).is_right is False
+    assert ArchiveReport([]).summary == "nothing was compared: there is no topic partition"
+    assert ArchiveReport([], with_topic=False).is_right is False
 
 
 def test_what_waits_behind_an_open_transaction_is_counted_and_is_no_empty_topic(
@@ -111,15 +112,15 @@ def test_what_waits_behind_an_open_transaction_is_counted_and_is_no_empty_topic(
     shelf = shelf_of(tmp_path)
     log = log_of(end=0)
     log.ranges[CLICKS] = LogRange(0, 0, high_watermark=500)
-    found = Report([report(shelf, log, 0)])
+    found = ArchiveReport([report(shelf, log, 0)])
     waiting = "500 offsets wait behind an open transaction: see secor progress"
-    assert found.exit_code == 5
+    assert found.is_right is False
     assert found.summary == f"nothing was compared: nothing can be read yet; {waiting}"
     three_batches(shelf)
     log = log_of(*range(40), end=40)
     log.ranges[CLICKS] = LogRange(0, 40, high_watermark=540)
-    whole = Report([report(shelf, log, 40)])
-    assert whole.exit_code == 0
+    whole = ArchiveReport([report(shelf, log, 40)])
+    assert whole.is_right
     assert whole.summary.endswith(f"nothing different; {waiting}")
     assert whole.partitions[0].as_json()["withheld"] == 500
 
@@ -133,7 +134,7 @@ def test_what_java_secor_stored_beyond_the_last_stable_offset_is_not_extra(tmp_p
     log.ranges[CLICKS] = LogRange(0, 30, high_watermark=35)
     found = report(shelf, log, 40)
     assert found.counts[FindingKind.EXTRA] == 5
-    assert "beyond the log's end 35" in found.findings[0].text
+    assert "beyond the log's end 35" in found.findings[0].details["text"]
 
 
 @pytest.mark.parametrize("log_format", [*LOSSLESS, *TEXTS], ids=lambda one: one.extension)
@@ -143,9 +144,11 @@ def test_a_lost_object_is_missing_messages(tmp_path: Path, log_format: LogFormat
     shelf.store.delete(keys[1])
     found = report(shelf, log_of(*range(50), end=50), 40)
     assert counts(found) == {"missing": 15}
-    assert [(f.start, f.end, f.count) for f in found.findings] == [(10, 25, 15)]
-    assert Report([found]).exit_code == 5
-    assert "15 missing, nothing twice" in Report([found]).summary
+    assert [(f.details["start"], f.details["end"], f.details["count"]) for f in found.findings] == [
+        (10, 25, 15)
+    ]
+    assert ArchiveReport([found]).is_right is False
+    assert "15 missing, nothing twice" in ArchiveReport([found]).summary
 
 
 @pytest.mark.parametrize("log_format", LOSSLESS, ids=lambda one: one.extension)
@@ -154,7 +157,7 @@ def test_one_message_left_out_is_missing(tmp_path: Path, log_format: LogFormat) 
     shelf.put(messages([*range(4), *range(5, 20)]), OffsetRange(0, 20))
     found = report(shelf, log_of(*range(20), end=20), 20)
     assert counts(found) == {"missing": 1}
-    assert found.findings[0].start == 4
+    assert found.findings[0].details["start"] == 4
 
 
 @pytest.mark.parametrize("log_format", LOSSLESS, ids=lambda one: one.extension)
@@ -164,7 +167,7 @@ def test_messages_in_two_objects_are_there_twice(tmp_path: Path, log_format: Log
     shelf.put(messages(range(15, 30)), OffsetRange(15, 30))
     found = report(shelf, log_of(*range(30), end=30), 30)
     assert counts(found) == {"twice": 5}
-    assert (found.findings[0].start, found.findings[0].end) == (15, 20)
+    assert (found.findings[0].details["start"], found.findings[0].details["end"]) == (15, 20)
 
 
 @pytest.mark.parametrize("log_format", LOSSLESS, ids=lambda one: one.extension)
@@ -183,7 +186,7 @@ def test_a_changed_column_is_different(tmp_path: Path, log_format: LogFormat, co
     shelf.put(type(records).from_pylist(rows, schema=records.schema), OffsetRange(0, 20))
     found = report(shelf, log_of(*range(20), end=20), 20)
     assert counts(found) == {"different": 1}
-    assert found.findings[0].start == 11
+    assert found.findings[0].details["start"] == 11
 
 
 @pytest.mark.parametrize("log_format", LOSSLESS, ids=lambda one: one.extension)
@@ -206,7 +209,7 @@ def test_an_object_cut_short_is_corrupt_and_its_messages_missing(
     assert found.counts[FindingKind.MISSING] > 0
     if log_format.extension != ".txt":  # plain text has nothing to tell it is not whole
         assert found.counts[FindingKind.CORRUPT] == 1
-        assert any(f.key == keys[2] for f in found.findings)
+        assert any(f.details["key"] == keys[2] for f in found.findings)
 
 
 def test_metadata_that_tells_another_number_of_records_is_corrupt(tmp_path: Path) -> None:
@@ -247,7 +250,7 @@ def test_what_the_log_compacted_away_since_is_told_but_no_trouble(tmp_path: Path
     found = report(shelf, log_of(0, *range(10, 40), end=40), 40)
     assert counts(found) == {}
     assert found.unlogged == 9
-    assert "no longer in the log" in " ".join(Report([found]).remarks)
+    assert "no longer in the log" in " ".join(ArchiveReport([found]).remarks)
 
 
 @pytest.mark.parametrize("log_format", [*LOSSLESS, *TEXTS], ids=lambda one: one.extension)
@@ -269,7 +272,7 @@ def test_a_committed_offset_beyond_the_log_is_told(tmp_path: Path) -> None:
     three_batches(shelf)
     found = report(shelf, log_of(*range(30), end=30), 40)
     assert found.counts[FindingKind.EXTRA] == 10
-    assert "beyond the log's end" in found.findings[0].text
+    assert "beyond the log's end" in found.findings[0].details["text"]
 
 
 def test_of_two_generations_the_newer_counts(tmp_path: Path) -> None:
@@ -326,7 +329,7 @@ def test_damaged_text_names_the_offset(tmp_path: Path) -> None:
     shelf.change(keys[1], lambda data: data.replace(b"payload 13\n", b"payl\nad 13\n"))
     found = report(shelf, log, 40)
     assert counts(found) == {"different": 1}
-    assert found.findings[0].start == 13
+    assert found.findings[0].details["start"] == 13
     shelf.change(keys[0], lambda data: data + b"more\n")
     assert report(shelf, log, 40).counts[FindingKind.EXTRA] == 1
 
@@ -391,7 +394,7 @@ def test_what_java_secor_uploaded_and_never_committed_is_extra(tmp_path: Path) -
     log.put(CLICKS, messages(range(40), tombstone), 40)
     found = report(shelf, log, 10)
     assert set(counts(found)) == {"extra"}
-    assert [finding.key for finding in found.findings] == [JAVA.format(10)]
+    assert [finding.details["key"] for finding in found.findings] == [JAVA.format(10)]
 
 
 def test_java_secors_uncommitted_objects_are_found_beside_ours(tmp_path: Path) -> None:
@@ -527,9 +530,9 @@ def test_an_object_whose_metadata_was_removed_is_corrupt(
         *verify_archive_only(Archive(shelf.store, "backup"), "clicks"),
     ):
         [finding] = [one for one in found.findings if one.kind is FindingKind.CORRUPT]
-        assert finding.key == keys[1]
-        assert finding.text.startswith("its metadata is gone")
-        assert Report([found]).exit_code == 5
+        assert finding.details["key"] == keys[1]
+        assert finding.details["text"].startswith("its metadata is gone")
+        assert ArchiveReport([found]).is_right is False
 
 
 def test_java_secors_objects_have_no_metadata_and_that_is_no_trouble(tmp_path: Path) -> None:
@@ -557,8 +560,8 @@ def test_an_entry_that_cannot_be_read_is_named_and_the_rest_is_verified(tmp_path
     assert (counts(first), first.compared) == ({"ledger": 1}, 40)
     assert "10.1.2.3" in str(first.findings[-1])
     assert (counts(second), second.compared) == ({}, 5)
-    whole = Report([first, second])
-    assert whole.exit_code == 5
+    whole = ArchiveReport([first, second])
+    assert whole.is_right is False
     assert whole.summary.endswith(", 1 ledger entry unreadable")
     shelf.store.delete(keys[0])
     first, _ = verifier.verify("clicks", [0, 1])

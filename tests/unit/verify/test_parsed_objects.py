@@ -16,8 +16,9 @@ from secor.batch.plan import TopicPlan
 from secor.core.naming import ConnectName
 from secor.formats.typed.parquet import TypedParquetFormat
 from secor.verify.archive.parsed_objects import Parsing
-from secor.verify.archive.report import EXIT_DIFFERENCES, FindingKind, PartitionReport, Report
+from secor.verify.archive.report import ArchiveReport, PartitionReport
 from secor.verify.archive.verifier import Verifier, verify_archive_only
+from secor.verify.finding import FindingKind
 from secor.wiring.archives import archive_of, earlier_routes
 from secor.wiring.plans import plan_for
 from tests.fakes.archive import MemoryLog, messages
@@ -71,7 +72,7 @@ def test_every_message_is_in_data_in_quarantine_or_filtered(how: str, tmp_path: 
     assert report.offsets_only == (2 if how in ("offsets", "bare") else 0)
     assert report.counted == (2 if how == "bare" else 0)
     assert report.values_only == (2 if how == "text" else 0)
-    remarks = " ".join(Report([report]).remarks)
+    remarks = " ".join(ArchiveReport([report]).remarks)
     assert ("compared by offset only" in remarks) == (how == "offsets")
     assert ("only counted" in remarks) == (how == "bare")
 
@@ -147,10 +148,10 @@ def test_a_damaged_marker_of_a_replay_is_a_finding_and_the_rest_is_verified(
     compared = verified(world, {**TIME, "transforms": [NO_BOTS]})
     assert (compared.compared, compared.quarantined, compared.filtered) == (5, 3, 1)
     for report in (compared, alone):
-        assert Report([report]).exit_code == EXIT_DIFFERENCES
+        assert ArchiveReport([report]).is_right is False
         [finding] = report.findings
-        assert (finding.kind, finding.key) == (FindingKind.CORRUPT, key)
-        assert finding.text.startswith("is no marker of a replay")
+        assert (finding.kind, finding.details["key"]) == (FindingKind.CORRUPT, key)
+        assert finding.details["text"].startswith("is no marker of a replay")
 
 
 def test_a_message_in_data_and_in_quarantine_is_there_twice(tmp_path: Path) -> None:

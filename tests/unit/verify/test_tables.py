@@ -5,13 +5,7 @@ import numpy as np
 import pyarrow as pa
 
 from secor.core.model import Offsets, TopicPartition
-from secor.verify.tables import (
-    RoutedMessages,
-    beyond,
-    compare,
-    offsets_of,
-    repeated,
-)
+from secor.verify.tables import RoutedMessages, beyond, compare, offsets_of, repeated
 from secor.wiring.tables import routing_parser
 from tests.unit.tables.worker_world import WorkerWorld, chunk_of
 from tests.unit.tables.world import CLICKS, OTHER
@@ -41,7 +35,7 @@ def test_what_is_there_twice_is_named_once() -> None:
 def test_what_is_beyond_the_vector_is_extra() -> None:
     offsets = {CLICKS: np.array([1, 2, 9]), OTHER: np.array([100])}
     (finding,) = beyond("db.t", offsets, {CLICKS: 9})
-    assert (finding.kind, finding.start, finding.end, finding.count) == ("extra", 9, 10, 1)
+    assert str(finding) == "clicks/0: extra in db.t: [9, 10), 1 message"
 
 
 def of(*offsets: int) -> Offsets:
