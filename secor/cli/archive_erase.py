@@ -17,7 +17,7 @@ from secor.archive.erasures import SETTING
 from secor.archive.rewrite.erasing import Eraser, Searched
 from secor.archive.rewrite.field_search import FieldSearch
 from secor.archive.rewrite.planning import FailedRange, RewriteResult
-from secor.cli.erased_values import Keys, search_of
+from secor.cli.erased_values import Keys, encoding_option, lines_option, search_of
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, earlier_routes, human_size, require_stored
 from secor.cli.topic_type import TOPIC
@@ -43,34 +43,15 @@ HOLDERS = (
 @click.option(
     "--topic", type=TOPIC, required=True, metavar="TOPIC", help="The topic to erase from."
 )
-@click.option(
-    "--keys",
-    "keys_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The keys of the messages to erase, one a line.  - is standard input.",
-)
-@click.option(
-    "--format",
-    "encoding",
-    type=click.Choice(["text", "base64"]),
-    default="text",
-    show_default=True,
-    help="What a line is: the key in UTF-8, or its bytes in base64.",
-)
+@lines_option("--keys", "The keys of the messages to erase")
+@encoding_option("the key in UTF-8")
 @click.option(
     "--field",
     "path",
     metavar="PATH",
     help="Instead of keys: erase messages whose field, such as customer.id, has one of --values.",
 )
-@click.option(
-    "--values",
-    "values_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The values of --field, one a line.  - is standard input.",
-)
+@lines_option("--values", "The values of --field")
 @click.option(
     "--parser",
     type=click.Path(path_type=Path),

@@ -5,13 +5,41 @@ from __future__ import annotations
 import base64
 import binascii
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import click
 
 from secor.archive.rewrite.field_search import FieldSearch
 from secor.config.load import load
 from secor.core.errors import ConfigurationError
+
+Command = Callable[..., Any]
+
+
+def lines_option(name: str, help: str) -> Callable[[Command], Command]:
+    """Return the option of a file with one value a line, such as ``--values``."""
+    return click.option(
+        name,
+        f"{name.removeprefix('--')}_file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help=f"{help}, one a line.  - is standard input.",
+    )
+
+
+def encoding_option(text: str) -> Callable[[Command], Command]:
+    """Return the option of the lines' encoding; ``text`` says what a line is by default."""
+    return click.option(
+        "--format",
+        "encoding",
+        type=click.Choice(["text", "base64"]),
+        default="text",
+        show_default=True,
+        help=f"What a line is: {text}, or its bytes in base64.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from secor.cli.erased_values import lines_of, value_of
+from secor.cli.erased_values import encoding_option, lines_of, lines_option, value_of
 from secor.cli.exit_codes import Exit
 from secor.cli.table_spark import table_session
 from secor.cli.table_type import load_tables
@@ -56,21 +56,8 @@ HOLDERS = (
     metavar="PATH",
     help="The column, such as customer_id or, in structs, customer.id.",
 )
-@click.option(
-    "--values",
-    "values_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The values of the rows to delete, one a line.  - is standard input.",
-)
-@click.option(
-    "--format",
-    "encoding",
-    type=click.Choice(["text", "base64"]),
-    default="text",
-    show_default=True,
-    help="What a line is: the value as text, or its bytes in base64.",
-)
+@lines_option("--values", "The values of the rows to delete")
+@encoding_option("the value as text")
 @click.option("--null", is_flag=True, help="Delete the rows without a value, too.")
 @click.option("--dry-run", is_flag=True, help="Only count the rows.")
 @click.option("--master", help="Spark's master; default: spark-submit's, or local[*].")

@@ -13,7 +13,7 @@ import click
 
 from secor.cli.exit_codes import Exit
 from secor.cli.table_type import TABLE, load_tables
-from secor.cli.verify_metadata import compare_table
+from secor.cli.verify_tables import compare_table
 from secor.core.errors import ConfigurationError, TableStopped, Unavailable
 from secor.core.retry import delay
 from secor.core.text import how_many

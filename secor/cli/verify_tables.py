@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,6 @@ from secor.archive.quarantine.listing import offsets_by_table
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, of_topic
 from secor.cli.verify_by import check_filters, origins, reading_by
-from secor.cli.verify_metadata import compare_metadata
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, CorruptFile, TableStopped
 from secor.core.model import Offsets, TopicPartition
@@ -29,6 +28,7 @@ from secor.tables.staging.staged_manifests import Staged
 from secor.verify.engine_filters import TableReader
 from secor.verify.finding import Finding, report_text
 from secor.verify.keys import TableState
+from secor.verify.metadata import ComparedMetadata
 from secor.verify.tables import (
     COLUMNS,
     NothingCompared,
@@ -317,3 +317,32 @@ def _quarantined_by_table(
     """Return what is in quarantine by the one table that lacks it, None for all tables."""
     listed = offsets_by_table(archive_of(config, key.topic, group.objects), key)
     return {table: np.array(offsets, np.int64) for table, offsets in listed.items()}
+
+
+def compare_metadata(
+    group: TableGroup, tables: Mapping[str, Table], unreadable: Collection[str]
+) -> list[ComparedMetadata]:
+    """Compare tables; what is ``unreadable`` is a finding already.
+
+    Hudi tables have no metadata that Secor writes: readers prune by the footers of their files.
+    """
+    if group.config.table_format == "hudi":
+        return []
+    compared = []
+    for name, table in sorted(tables.items()):
+        result = compare_table(group, name, table)
+        if name in unreadable:
+            result.damage.clear()
+        compared.append(result)
+    return compared
+
+
+def compare_table(group: TableGroup, name: str, table: Table) -> ComparedMetadata:
+    """Compare all files of a table, as many side by side as commits are."""
+    result = ComparedMetadata(name)
+    try:
+        for file in group.catalog.compare_files(table, group.config.commit.branch, group.parallel):
+            result.add(file)
+    except (ConfigurationError, CorruptFile) as error:
+        result.damage.append(str(error))
+    return result

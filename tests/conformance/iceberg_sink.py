@@ -18,7 +18,6 @@ from secor.core.errors import NotFound
 from secor.java.bundles import ICEBERG_SINK
 from secor.java.jars import pyspark_jars
 from secor.sandbox import Sandbox
-from secor.sandbox.state import free_port
 from tests.conformance.message_cases import NAMESPACE, Case
 from tests.conformance.message_tables import Outcome, outcome_of
 from tests.conformance.servers import JSON_CONVERTER, ConnectWorker
@@ -234,17 +233,7 @@ def rest_catalog(sandbox: Sandbox) -> Catalog:
 def running_sink(folder: Path, sandbox: Sandbox, say: Say) -> Iterator[IcebergSink]:
     """Start the worker."""
     hadoop = [path for pattern in _HADOOP for path in pyspark_jars().glob(pattern)]
-    worker = ConnectWorker(
-        folder=folder / "connect",
-        log=folder / "logs" / "connect.log",
-        port=free_port(),
-        kafka=sandbox.kafka,
-        converter={"converter": JSON_CONVERTER},
-        connector={},
-        progress=say,
-        plugin=ICEBERG_SINK,
-        more_jars=hadoop,
-    )
+    worker = ConnectWorker.for_posted(folder, sandbox.kafka, ICEBERG_SINK, say, hadoop)
     try:
         worker.start()
         yield IcebergSink(worker, sandbox, say)

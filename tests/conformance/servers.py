@@ -14,6 +14,7 @@ from secor.java.cache import Progress
 from secor.java.jars import jar_folder
 from secor.java.runtime import find_java
 from secor.sandbox.process import Server
+from secor.sandbox.state import free_port
 
 CONNECTOR = "source"
 PREFIX = "shop"
@@ -61,6 +62,28 @@ class ConnectWorker(Server):
         self._progress = progress
         self._plugin = plugin
         self._more_jars = tuple(more_jars)
+
+    @classmethod
+    def for_posted(
+        cls,
+        folder: Path,
+        kafka: str,
+        plugin: Bundle | Path,
+        progress: Progress,
+        more_jars: Sequence[Path] = (),
+    ) -> ConnectWorker:
+        """Return a worker for connectors that are posted, with messages in JSON."""
+        return cls(
+            folder=folder / "connect",
+            log=folder / "logs" / "connect.log",
+            port=free_port(),
+            kafka=kafka,
+            converter={"converter": JSON_CONVERTER},
+            connector={},
+            progress=progress,
+            plugin=plugin,
+            more_jars=more_jars,
+        )
 
     def command(self) -> list[str]:
         """Return the program and its arguments; write the files they name."""

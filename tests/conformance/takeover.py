@@ -20,9 +20,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from secor.core.errors import NotFound, Unavailable
 from secor.sandbox import Sandbox
-from secor.sandbox.state import free_port
 from tests.conformance.iceberg_sink import reason_of
-from tests.conformance.servers import JSON_CONVERTER, ConnectWorker
+from tests.conformance.servers import ConnectWorker
 from tests.conformance.sink_messages import body_of, messages
 from tests.conformance.sink_rows import Row, rows_of, table_of
 from tests.conformance.takeover_cases import CASES, SINKS, SinkCase
@@ -279,16 +278,7 @@ def run(folder: Path, plugin: Path, only: str, say: Say) -> list[Outcome]:
         )
     outcomes = []
     with Sandbox.up(folder / "servers", services=("kafka", "s3")) as sandbox:
-        worker = ConnectWorker(
-            folder=folder / "connect",
-            log=folder / "logs" / "connect.log",
-            port=free_port(),
-            kafka=sandbox.kafka,
-            converter={"converter": JSON_CONVERTER},
-            connector={},
-            progress=say,
-            plugin=plugin,
-        )
+        worker = ConnectWorker.for_posted(folder, sandbox.kafka, plugin, say)
         (folder / "logs").mkdir(exist_ok=True)
         try:
             worker.start()
