@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secor.cli.config import command
-from secor.config.java_secor.convert import convert
+from secor.config.java_secor.convert import DEFAULTS, UNNEEDED, UNSUPPORTED, convert
 from secor.config.java_secor.decoders import named_group
 from secor.config.java_secor.formats import WRITERS
-from secor.config.java_secor.known_properties import DEFAULTS, UNNEEDED, UNSUPPORTED
 from secor.config.java_secor.parsers import PARSERS, template_of
 from secor.config.load import validate
 from secor.config.model import Config
