@@ -6,21 +6,26 @@ The password comes from the environment (``MYSQL_PWD``) or as an argument; error
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from secor.core.errors import AccessDenied, ConfigurationError, Unavailable
+from secor.adapters.source_database import (
+    CONNECT_SECONDS,
+    LOCK_SECONDS,
+    Chunk,
+    DatabaseFault,
+    SourceTable,
+    TableSnapshot,
+    database_error,
+    driver_errors,
+    keys_together,
+    no_url,
+    refuse_password,
+)
+from secor.core.errors import ConfigurationError
 from secor.core.installing import require_package
-from secor.core.text import MASK
 from secor.verify.source.values import SourceColumn, SourceName
-
-CONNECT_SECONDS = 10
-LOCK_SECONDS = 30
-KEYS_TOGETHER = 500
-
-Chunk = Sequence[Sequence[str | None]]
 
 # Times as text in UTC, and a snapshot that lasts for the whole transaction.
 _SETTINGS = (
@@ -53,27 +58,24 @@ _SAME_AS = {
 }
 """The types of ``source_values`` by MariaDB's; others cannot be compared."""
 
-_ACCESS = (1044, 1045, 1142, 1143, 1227, 1698)
-_NO_TABLE = (1049, 1146)
-_LOCKED = (1205,)
-_LOST = (2006, 2013)
+_DENIED = (
+    "set MYSQL_PWD, or name another variable by --source-password, and GRANT SELECT on the table to"
+    " this user"
+)
+_FAULTS = {
+    **dict.fromkeys((1044, 1045, 1142, 1143, 1227, 1698), (DatabaseFault.DENIED, _DENIED)),
+    **dict.fromkeys((1049, 1146), (DatabaseFault.NO_TABLE, "")),
+    1205: (DatabaseFault.LOCKED, ""),
+    **dict.fromkeys((2006, 2013), (DatabaseFault.SLOW, "the server did not answer")),
+}
 """Numbers of MariaDB's errors, and of the driver's."""
 
 
-class MariaDbSource:
+class MariaDbSource(SourceTable):
     """A ``Source`` (``tables.source_comparison``) of one table; used by one thread."""
 
-    def __init__(
-        self, connection: Any, name: SourceName, fail: Callable[[Exception], Exception]
-    ) -> None:
-        """``connection`` commits by itself; ``fail`` makes errors of ours of the driver's."""
-        self._connection = connection
-        self.name = name
-        self._fail = fail
-        self._columns: Sequence[SourceColumn] = ()
-        self._key: Sequence[SourceColumn] = ()
-        self._chunk_rows = 1
-        self._server = ""
+    _server = ""
+    """The domain and the id of the server that wrote the position."""
 
     def columns(self) -> list[SourceColumn]:
         """Return the table's columns.  Raises ``ConfigurationError`` where there is no table."""
@@ -92,12 +94,6 @@ class MariaDbSource:
         """Return how many rows the table has, as the server last estimated it."""
         return int(self._all(_ABOUT_ROWS, [self.name.schema, self.name.name])[0][0])
 
-    def choose(
-        self, columns: Sequence[SourceColumn], key: Sequence[SourceColumn], chunk_rows: int
-    ) -> None:
-        """Choose what snapshots read."""
-        self._columns, self._key, self._chunk_rows = columns, key, chunk_rows
-
     def delivered(self) -> int | None:
         """Return None: the server does not know what connectors have read."""
         return None
@@ -111,18 +107,18 @@ class MariaDbSource:
         """Open a transaction that sees one state of the database."""
         import pymysql
 
-        try:
-            with self._connection.cursor() as cursor:
-                cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
-                # Asked for afterwards: the position is at or behind the snapshot.
-                cursor.execute("SELECT @@gtid_binlog_pos")
-                position = self._sequence(cursor.fetchone()[0])
-                yield MariaDbSnapshot(
-                    self._connection, position, self._select_sql(), self._key, self._chunk_rows
-                )
-                cursor.execute("COMMIT")
-        except pymysql.MySQLError as error:
-            raise self._fail(error) from None
+        with (
+            driver_errors(pymysql.MySQLError, self._fail),
+            self._connection.cursor() as cursor,
+        ):
+            cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+            # Asked for afterwards: the position is at or behind the snapshot.
+            cursor.execute("SELECT @@gtid_binlog_pos")
+            position = self._sequence(cursor.fetchone()[0])
+            yield MariaDbSnapshot(
+                self._connection, position, self._select_sql(), self._key, self._chunk_rows
+            )
+            cursor.execute("COMMIT")
 
     def _sequence(self, position: str) -> int:
         """Return the number within the one domain of a position such as ``0-1-345``."""
@@ -142,23 +138,16 @@ class MariaDbSource:
     def _all(self, sql: str, parameters: Sequence[object]) -> list[Any]:
         import pymysql
 
-        try:
-            with self._connection.cursor() as cursor:
-                cursor.execute(sql, parameters)
-                return list(cursor.fetchall())
-        except pymysql.MySQLError as error:
-            raise self._fail(error) from None
+        with (
+            driver_errors(pymysql.MySQLError, self._fail),
+            self._connection.cursor() as cursor,
+        ):
+            cursor.execute(sql, parameters)
+            return list(cursor.fetchall())
 
 
-@dataclass(frozen=True, slots=True)
-class MariaDbSnapshot:
+class MariaDbSnapshot(TableSnapshot):
     """A ``SourceRows`` within a transaction."""
-
-    connection: Any
-    position: int
-    select: str
-    key: Sequence[SourceColumn]
-    chunk_rows: int
 
     def rows(self) -> Iterator[Chunk]:
         """Give all rows, ``chunk_rows`` at a time, as the server sends them."""
@@ -175,8 +164,7 @@ class MariaDbSnapshot:
         marks = ", ".join(_MARKS.get(column.type, "%s") for column in self.key)
         # With parameters, the driver reads a percent sign in a name as one.
         select = f"{self.select} WHERE ({names}) IN ".replace("%", "%%")
-        for begin in range(0, len(keys), KEYS_TOGETHER):
-            keys_of_query = keys[begin : begin + KEYS_TOGETHER]
+        for keys_of_query in keys_together(keys):
             with self.connection.cursor() as cursor:
                 sql = f"{select}({', '.join([f'({marks})'] * len(keys_of_query))})"
                 cursor.execute(sql, [text for key in keys_of_query for text in key])
@@ -219,14 +207,8 @@ def open_mariadb(
         parts = urlsplit(url)
         host, port = parts.hostname or "127.0.0.1", parts.port or 3306
     except ValueError:
-        raise ConfigurationError(
-            "--source: this is no URL of a MariaDB server: write mariadb://user@host:3306/database"
-        ) from None
-    if parts.password:
-        raise ConfigurationError(
-            "--source: the URL has a password, which every user of this machine can see: take it"
-            " away, and set MYSQL_PWD, or name another variable by --source-password"
-        )
+        raise no_url("MariaDB server", "mariadb://user@host:3306/database") from None
+    refuse_password(parts.password, "MYSQL_PWD")
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     authorities = options.pop("ssl_ca", None)
     if options:
@@ -238,7 +220,7 @@ def open_mariadb(
     def fail(error: Exception) -> Exception:
         return _error_of(error, where, password)
 
-    try:
+    with driver_errors(pymysql.MySQLError, fail):
         connection = pymysql.connect(
             host=host,
             port=port,
@@ -250,42 +232,18 @@ def open_mariadb(
             read_timeout=statement_seconds,
             ssl={"ca": authorities} if authorities else None,
         )
-    except pymysql.MySQLError as error:
-        raise fail(error) from None
-    try:
+    with closing(connection), driver_errors(pymysql.MySQLError, fail):
         with connection.cursor() as cursor:
             for statement in _SETTINGS:
                 cursor.execute(statement)
         yield lambda name: MariaDbSource(connection, name, fail)
-    except pymysql.MySQLError as error:
-        raise fail(error) from None
-    finally:
-        connection.close()
 
 
 def _error_of(error: Exception, where: str, password: str | None) -> Exception:
     number = error.args[0] if error.args else 0
     why = str(error.args[-1] if error.args else error)
-    if password:
-        # Some of the server's messages repeat what it was given.
-        why = why.replace(password, MASK)
-    if number in _NO_TABLE:
-        return ConfigurationError(f"{where}: {why}: name the table by --source-table")
-    if number in _ACCESS:
-        return AccessDenied(
-            f"{where}: {why}: set MYSQL_PWD, or name another variable by --source-password, and"
-            " GRANT SELECT on the table to this user"
-        )
-    if number in _LOCKED:
-        return Unavailable(
-            f"{where}: somebody has locked the table for {LOCK_SECONDS} s: try again ({why})"
-        )
-    if number in _LOST:
-        return Unavailable(
-            f"{where}: the server did not answer: give --source-timeout more seconds, or take a"
-            f" smaller --chunk-rows ({why})"
-        )
-    return Unavailable(f"{where}: {why}")
+    fault, note = _FAULTS.get(number, (DatabaseFault.OTHER, ""))
+    return database_error(fault, where, why, password, note)
 
 
 def quoted(name: str) -> str:

@@ -7,21 +7,26 @@ them) or as an argument; errors never show them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
 from typing import Any
 
-from secor.core.errors import AccessDenied, ConfigurationError, Unavailable
+from secor.adapters.source_database import (
+    CONNECT_SECONDS,
+    LOCK_SECONDS,
+    Chunk,
+    DatabaseFault,
+    SourceTable,
+    TableSnapshot,
+    database_error,
+    driver_errors,
+    keys_together,
+    no_url,
+    refuse_password,
+)
 from secor.core.installing import require_package
-from secor.core.text import MASK, mask_urls
+from secor.core.text import mask_urls
 from secor.verify.source.report import lsn_text
 from secor.verify.source.values import SourceColumn, SourceName
-
-CONNECT_SECONDS = 10
-LOCK_SECONDS = 30
-KEYS_TOGETHER = 500
-
-Chunk = Sequence[Sequence[str | None]]
 
 _SETTINGS = {
     "TimeZone": "UTC",
@@ -57,19 +62,8 @@ WHERE slot_type = 'logical' AND active AND database = current_database()
 """
 
 
-class PostgreSqlSource:
+class PostgreSqlSource(SourceTable):
     """A ``Source`` (``tables.source_comparison``) of one table; used by one thread."""
-
-    def __init__(
-        self, connection: Any, name: SourceName, fail: Callable[[Exception], Exception]
-    ) -> None:
-        """``connection`` commits by itself; ``fail`` makes errors of ours of the driver's."""
-        self._connection = connection
-        self.name = name
-        self._fail = fail
-        self._columns: Sequence[SourceColumn] = ()
-        self._key: Sequence[SourceColumn] = ()
-        self._chunk_rows = 1
 
     def columns(self) -> list[SourceColumn]:
         """Return the table's columns.  Raises ``ConfigurationError`` where there is no table."""
@@ -80,12 +74,6 @@ class PostgreSqlSource:
         """Return how many rows the table has, as the server last estimated it."""
         sql = "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = %s::regclass"
         return int(self._all(sql, [self._table_sql()])[0][0])
-
-    def choose(
-        self, columns: Sequence[SourceColumn], key: Sequence[SourceColumn], chunk_rows: int
-    ) -> None:
-        """Choose what snapshots read."""
-        self._columns, self._key, self._chunk_rows = columns, key, chunk_rows
 
     def delivered(self) -> int | None:
         """Return what the connectors of this database have confirmed; None without a slot."""
@@ -102,7 +90,7 @@ class PostgreSqlSource:
         import psycopg
 
         connection = self._connection
-        try:
+        with driver_errors(psycopg.Error, self._fail):
             # Set before the transaction begins: the driver refuses it inside.
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.read_only = True
@@ -113,8 +101,6 @@ class PostgreSqlSource:
                 yield PostgreSqlSnapshot(
                     connection, position, self._select_sql(), self._key, self._chunk_rows
                 )
-        except psycopg.Error as error:
-            raise self._fail(error) from None
 
     def _select_sql(self) -> str:
         columns = ", ".join(column.sql for column in self._columns)
@@ -126,22 +112,12 @@ class PostgreSqlSource:
     def _all(self, sql: str, parameters: Sequence[object]) -> list[Any]:
         import psycopg
 
-        try:
-            rows: list[Any] = self._connection.execute(sql, parameters).fetchall()
-        except psycopg.Error as error:
-            raise self._fail(error) from None
-        return rows
+        with driver_errors(psycopg.Error, self._fail):
+            return list(self._connection.execute(sql, parameters).fetchall())
 
 
-@dataclass(frozen=True, slots=True)
-class PostgreSqlSnapshot:
+class PostgreSqlSnapshot(TableSnapshot):
     """A ``SourceRows`` within a transaction."""
-
-    connection: Any
-    position: int
-    select: str
-    key: Sequence[SourceColumn]
-    chunk_rows: int
 
     def rows(self) -> Iterator[Chunk]:
         """Give all rows, ``chunk_rows`` at a time; each chunk is a statement of its own."""
@@ -161,8 +137,8 @@ class PostgreSqlSnapshot:
         # With parameters, the driver reads a percent sign in a name as one.
         select = f"{self.select} WHERE ({names})".replace("%", "%%")
         sql = f"{select} IN (SELECT {casts} FROM unnest({lists}) AS keys({aliases}))"  # noqa: S608  # quoted
-        for begin in range(0, len(keys), KEYS_TOGETHER):
-            columns = zip(*keys[begin : begin + KEYS_TOGETHER], strict=True)
+        for keys_of_query in keys_together(keys):
+            columns = zip(*keys_of_query, strict=True)
             yield self.connection.execute(sql, [list(column) for column in columns]).fetchall()
 
 
@@ -182,15 +158,8 @@ def open_postgresql(
         parts = conninfo_to_dict(url)
     except psycopg.Error:
         # Its message repeats the URL.
-        raise ConfigurationError(
-            "--source: this is no URL of a PostgreSQL database: write"
-            " postgresql://user@host:5432/database"
-        ) from None
-    if parts.get("password"):
-        raise ConfigurationError(
-            "--source: the URL has a password, which every user of this machine can see: take it"
-            " away, and set PGPASSWORD, or name another variable by --source-password"
-        )
+        raise no_url("PostgreSQL database", "postgresql://user@host:5432/database") from None
+    refuse_password(parts.get("password"), "PGPASSWORD")
     server = f"{parts.get('host', 'localhost')}:{parts.get('port', '5432')}"
     where = f"--source {server}, database {parts.get('dbname', 'of the user')}"
 
@@ -201,48 +170,42 @@ def open_postgresql(
     options = {"connect_timeout": CONNECT_SECONDS, **parts}
     if password is not None:
         options["password"] = password
-    try:
+    with driver_errors(psycopg.Error, fail):
         connection = psycopg.connect(**options, autocommit=True)
-    except psycopg.Error as error:
-        raise fail(error) from None
-    try:
+    with closing(connection), driver_errors(psycopg.Error, fail):
         for name, value in _SETTINGS.items():
             connection.execute("SELECT set_config(%s, %s, false)", [name, value])
         milliseconds = str(round(statement_seconds * 1000))
         connection.execute("SELECT set_config('statement_timeout', %s, false)", [milliseconds])
         yield lambda name: PostgreSqlSource(connection, name, fail)
-    except psycopg.Error as error:
-        raise fail(error) from None
-    finally:
-        connection.close()
 
 
 def _error_of(error: Any, where: str, password: str | None) -> Exception:
-    from psycopg import errors
-
     lines = str(error).strip().splitlines()
     why = mask_urls(lines[0] if lines else type(error).__name__)
-    if password:
-        why = why.replace(password, MASK)
+    fault, note = _fault_of(error, why)
+    return database_error(fault, where, why, password, note)
+
+
+def _fault_of(error: Any, why: str) -> tuple[DatabaseFault, str]:
+    """Return the kind of an error, and the note that goes with it."""
+    from psycopg import errors
+
     state = error.sqlstate or ""
     if isinstance(error, errors.UndefinedTable | errors.InvalidSchemaName):
-        return ConfigurationError(f"{where}: {why}: name the table by --source-table")
+        return DatabaseFault.NO_TABLE, ""
     if isinstance(error, errors.InsufficientPrivilege):
-        return AccessDenied(f"{where}: {why}: GRANT SELECT on the table to this user")
+        return DatabaseFault.DENIED, "GRANT SELECT on the table to this user"
     if state.startswith("28") or "authentication failed" in why or "no password" in why:
-        return AccessDenied(
-            f"{where}: {why}: set PGPASSWORD, or name another variable by --source-password"
+        return (
+            DatabaseFault.DENIED,
+            "set PGPASSWORD, or name another variable by --source-password",
         )
     if isinstance(error, errors.LockNotAvailable):
-        return Unavailable(
-            f"{where}: somebody has locked the table for {LOCK_SECONDS} s: try again ({why})"
-        )
+        return DatabaseFault.LOCKED, ""
     if isinstance(error, errors.QueryCanceled):
-        return Unavailable(
-            f"{where}: a statement took too long: give --source-timeout more seconds, or take a"
-            f" smaller --chunk-rows ({why})"
-        )
-    return Unavailable(f"{where}: {why}")
+        return DatabaseFault.SLOW, "a statement took too long"
+    return DatabaseFault.OTHER, ""
 
 
 def quoted(name: str) -> str:

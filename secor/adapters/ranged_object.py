@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import BinaryIO
 
 from secor.core.errors import Unavailable
 
@@ -53,3 +54,12 @@ class RangedObject(io.RawIOBase):
             self._etag = etag
         elif etag != self._etag:
             raise Unavailable(f"cannot read {self._name}: it was replaced meanwhile; read it again")
+
+
+def read_ahead(raw: RangedObject) -> BinaryIO:
+    """Return a file that reads ahead; a small object is read whole, by the request before."""
+    file = io.BufferedReader(raw, buffer_size=128 << 10)
+    if raw.size > FIRST_WINDOW:
+        return file
+    with file:
+        return io.BytesIO(file.read(raw.size))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import mmap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import obstore
 from obstore.exceptions import BaseError
 
 from secor.adapters.clouds.failures import status_of, translated
-from secor.adapters.ranged_object import FIRST_WINDOW, RangedObject
+from secor.adapters.ranged_object import FIRST_WINDOW, RangedObject, read_ahead
 from secor.core.errors import (
     NotFound,
     RestartPartition,
@@ -198,11 +197,7 @@ class CloudStore:
             return b"", 0, None  # an empty object has no first byte
 
         raw = CloudObjectReader(fetch, self._name(key))
-        file = io.BufferedReader(raw, buffer_size=128 << 10)
-        if raw.size > FIRST_WINDOW:
-            return file
-        with file:
-            return io.BytesIO(file.read(raw.size))
+        return read_ahead(raw)
 
     def delete(self, key: str) -> None:
         """Delete; see ``ObjectStore``."""

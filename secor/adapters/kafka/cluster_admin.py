@@ -119,12 +119,22 @@ def _rule(acl: Any) -> AccessRule:
 
 
 def _acl(rule: AccessRule) -> Any:
-    return ACL(
+    return _in_words_of_the_client(rule, ACL, ResourcePattern)
+
+
+def filter_of(rule: AccessRule) -> Any:
+    """Return the client's filter that only this ACL passes."""
+    return _in_words_of_the_client(rule, ACLFilter, ResourcePatternFilter)
+
+
+def _in_words_of_the_client(rule: AccessRule, kind: Any, pattern: Any) -> Any:
+    """Return an ACL or its filter: the client's classes differ in their names alone."""
+    return kind(
         principal=rule.principal,
         host=rule.host,
         operation=ACLOperation[rule.operation],
         permission_type=ACLPermissionType[rule.permission],
-        resource_pattern=ResourcePattern(
+        resource_pattern=pattern(
             ResourceType[rule.resource], rule.name, ACLResourcePatternType[rule.pattern]
         ),
     )

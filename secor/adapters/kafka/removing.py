@@ -7,18 +7,10 @@ from contextlib import closing
 from typing import Any
 
 from kafka import errors as kafka_errors
-from kafka.admin import (
-    ACLFilter,
-    ACLOperation,
-    ACLPermissionType,
-    ACLResourcePatternType,
-    KafkaAdminClient,
-    ResourcePatternFilter,
-    ResourceType,
-)
+from kafka.admin import KafkaAdminClient
 
 from secor.adapters.kafka.cluster_admin import (
-    AccessRule,
+    filter_of,
     read_access_rules,
     read_quotas,
     set_quotas,
@@ -56,7 +48,7 @@ class Cleaner:
                 if topics:
                     admin.delete_topics(topics)
                 if rules:
-                    admin.delete_acls([_filter(rule) for rule in rules])
+                    admin.delete_acls([filter_of(rule) for rule in rules])
         except kafka_errors.KafkaError as error:
             raise translated(error, _WHAT) from error
         left += self._remove_quotas()
@@ -84,15 +76,3 @@ class Cleaner:
 
     def _admin(self) -> Any:
         return KafkaAdminClient(**self._options, request_timeout_ms=30_000)
-
-
-def _filter(rule: AccessRule) -> Any:
-    return ACLFilter(
-        principal=rule.principal,
-        host=rule.host,
-        operation=ACLOperation[rule.operation],
-        permission_type=ACLPermissionType[rule.permission],
-        resource_pattern=ResourcePatternFilter(
-            ResourceType[rule.resource], rule.name, ACLResourcePatternType[rule.pattern]
-        ),
-    )

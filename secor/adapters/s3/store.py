@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -11,7 +10,7 @@ from urllib.parse import urlencode
 
 import crc32c as checksum
 
-from secor.adapters.ranged_object import FIRST_WINDOW
+from secor.adapters.ranged_object import read_ahead
 from secor.adapters.s3.client import Connection, connect
 from secor.adapters.s3.failures import require, require_done, require_listing, translated
 from secor.adapters.s3.multipart import FileSlice, MultipartUpload, encoded
@@ -167,11 +166,7 @@ class S3Store:
         See ``ObjectStore``.
         """
         raw = S3ObjectReader(self._client, self._bucket, key, self._attempts)
-        file = io.BufferedReader(raw, buffer_size=128 << 10)
-        if raw.size > FIRST_WINDOW:
-            return file
-        with file:
-            return io.BytesIO(file.read(raw.size))
+        return read_ahead(raw)
 
     def delete(self, key: str) -> None:
         """Delete; see ``ObjectStore``."""

@@ -34,6 +34,14 @@ def html_table(columns: Sequence[str], rows: Iterable[StatusRow]) -> Iterable[st
     yield "</table>"
 
 
+def html_tiles(tiles: Iterable[tuple[str, str]]) -> Iterable[str]:
+    """Give a list of tiles: names as text, and values in HTML."""
+    yield '<dl class="tiles">'
+    for name, value in tiles:
+        yield f"<div><dt>{escape(name)}</dt><dd>{value}</dd></div>"
+    yield "</dl>"
+
+
 def word(text: str, kind: str) -> str:
     """Return a word with a colour: ``well`` or ``bad``."""
     return f'<span class="{kind}">{escape(text)}</span>'

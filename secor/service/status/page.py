@@ -13,6 +13,7 @@ from secor.service.status.cells import (
     StatusRow,
     ago,
     html_table,
+    html_tiles,
     parts,
     sentence,
     show_number,
@@ -131,10 +132,7 @@ def _head(picture: Picture) -> Iterable[str]:
             f"<p>For {ago(hindrance['age'])}: {sentence(hindrance['message'])} "
             f"<em>{escape(hindrance['remedy'])}</em></p>"
         )
-    yield '<dl class="tiles">'
-    for name, value in _tiles(picture):
-        yield f"<div><dt>{escape(name)}</dt><dd>{value}</dd></div>"
-    yield "</dl>"
+    yield from html_tiles(_tiles(picture))
     yield from errors_section(picture)
 
 

@@ -11,6 +11,7 @@ from secor.service.status.cells import (
     StatusRow,
     ago,
     html_table,
+    html_tiles,
     parts,
     sentence,
     show_number,
@@ -55,10 +56,7 @@ def table_section(coordination: Picture, tables: Sequence[Picture]) -> Iterable[
             f'<p><span class="bad">A cycle failed</span> {ago(error["age"])} ago: '
             f"{sentence(error['message'])} <em>{escape(error['remedy'])}</em></p>"
         )
-    yield '<dl class="tiles">'
-    for name, value in _tiles(coordination):
-        yield f"<div><dt>{name}</dt><dd>{value}</dd></div>"
-    yield "</dl>"
+    yield from html_tiles(_tiles(coordination))
     yield from _table(tables)
 
 
