@@ -116,7 +116,7 @@ def sampled(job: Job, sample: int | None) -> RestoreConfig:
     """Return the job with the last ``sample`` offsets of each source partition alone."""
     if sample is None:
         return job.config
-    from secor.config.restore import Range
+    from secor.config.restore_source import Range
 
     extents = [job.source.extent(source) for source in job.sources()]
     ranges = tuple(

@@ -165,7 +165,7 @@ def _other_groups(config: Config, catalog: Catalog, cluster: str, topics: set[st
 
 def named_tables(config: Config, topics: Iterable[str]) -> dict[str, Route]:
     """Return the tables of topics that no message needs to name."""
-    from secor.wiring.tables import routes_of
+    from secor.wiring.table_routes import routes_of
 
     routes: dict[str, Route] = {}
     for topic in sorted(topics):
@@ -185,7 +185,7 @@ def _look(
 ) -> str:
     """Look at one table; add where its files are, or will be, to ``roots``."""
     from secor.wiring.table_catalogs import place_of_new_table
-    from secor.wiring.tables import row_settings
+    from secor.wiring.table_routes import row_settings
 
     try:
         table = catalog.load_table(name)

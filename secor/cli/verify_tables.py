@@ -294,7 +294,7 @@ def _bound(group: TableGroup, key: TopicPartition, waiting: set[str]) -> int:
 
 def _route(config: Config, reader: KafkaReader, key: TopicPartition, bound: int) -> RoutedMessages:
     """Read the log up to ``bound``, and see where the configuration sends its messages."""
-    from secor.wiring.tables import routing_parser
+    from secor.wiring.table_routes import routing_parser
 
     parser, routed = routing_parser(config, key.topic)
     log: list[Offsets] = [np.array([], np.int64)]

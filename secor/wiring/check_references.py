@@ -48,7 +48,7 @@ def _unusable_tables(config: Config) -> dict[str, str]:
     if not config.tables:
         return {}
     from secor.wiring.table_catalogs import check_catalog
-    from secor.wiring.tables import check_new_table
+    from secor.wiring.table_routes import check_new_table
 
     unusable: dict[str, str] = {}
     try:

@@ -10,8 +10,8 @@ from secor.config.table_routes import TableRoute, parts_of
 from secor.core.errors import ConfigurationError
 from secor.tables.hudi import HudiEngine, HudiSettings
 from secor.wiring.clients import clear
+from secor.wiring.table_routes import route_of
 from secor.wiring.table_storage import open_own_store, store_of_tables
-from secor.wiring.tables import route_of
 
 if TYPE_CHECKING:
     from secor.adapters.hudi.catalog import HudiCatalog

@@ -10,7 +10,8 @@ from typing import Any
 from secor.adapters.kafka.topics import topic_pattern
 from secor.archive.kept_topics import DIRECTORY, KeptTopic, KeptTopics
 from secor.archive.objects import Archive
-from secor.config.restore import BROKERS_OWN, LAST_OFFSET, RestoreConfig, Source
+from secor.config.restore import BROKERS_OWN, RestoreConfig
+from secor.config.restore_source import LAST_OFFSET, Source
 from secor.config.stores import Store
 from secor.core.model import OffsetRange
 from secor.core.naming import topic_root

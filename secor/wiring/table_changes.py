@@ -24,7 +24,8 @@ from secor.tables.staging.changes_of_table import (
 from secor.verify.source.values import SourceName
 from secor.wiring.clients import open_reader
 from secor.wiring.parsers import key_reader, pipeline_for
-from secor.wiring.tables import null_keeping_names, routes_of, row_settings
+from secor.wiring.table_routes import routes_of, row_settings
+from secor.wiring.tables import null_keeping_names
 
 if TYPE_CHECKING:
     from secor.adapters.kafka import KafkaReader

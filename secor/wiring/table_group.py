@@ -39,8 +39,8 @@ from secor.wiring.first_contact import ask_once, catalog_server
 from secor.wiring.hudi import open_hudi_tables
 from secor.wiring.table_catalogs import PublishingEngine, merging_catalog, open_tables
 from secor.wiring.table_entries import fixed_tables, namespaces_of
+from secor.wiring.table_routes import routes_of
 from secor.wiring.table_storage import store_of_tables
-from secor.wiring.tables import routes_of
 
 if TYPE_CHECKING:
     from secor.adapters.iceberg.commits import IcebergCatalog

@@ -17,7 +17,7 @@ from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.tables.catalog import NewTable
 from secor.wiring.table_catalogs import open_tables
-from secor.wiring.tables import check_new_table
+from secor.wiring.table_routes import check_new_table
 
 ROOT = Path(__file__).parents[3]
 

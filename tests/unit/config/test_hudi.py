@@ -11,7 +11,7 @@ from secor.core.errors import ConfigurationError
 from secor.tables.catalog import PartitionField
 from secor.tables.hudi import HudiSettings, partition_column, write_options
 from secor.wiring.hudi import hudi_settings_of
-from secor.wiring.tables import route_of, row_settings
+from secor.wiring.table_routes import route_of, row_settings
 from tests.unit.config.test_tables import loaded, tree
 
 HUDI = {"table": "db.t", "format": "hudi", "auto_create": True}

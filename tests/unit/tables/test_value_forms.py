@@ -19,7 +19,7 @@ from secor.parsing.decoders.json import JsonDecoder
 from secor.schema.inference import observe
 from secor.tables.catalog import NewTable
 from secor.tables.rows.schema_changes import storable
-from secor.wiring.tables import route_of
+from secor.wiring.table_routes import route_of
 from tests.unit.tables.test_worker_changes import ALONE, staged
 from tests.unit.tables.worker_world import WorkerWorld
 

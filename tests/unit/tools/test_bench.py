@@ -17,7 +17,7 @@ from secor.core.model import TopicPartition
 from secor.sandbox import S3Access
 from secor.wire import decode_chunks, walk_batches
 from secor.wiring.plans import plan_for
-from secor.wiring.tables import check_new_table
+from secor.wiring.table_routes import check_new_table
 from tools.bench import commits
 from tools.bench import floor as floors
 from tools.bench.archive import TOPIC, group, store

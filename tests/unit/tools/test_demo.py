@@ -18,7 +18,7 @@ from secor.core.errors import ConfigurationError, Unavailable
 from secor.sandbox import S3Access
 from secor.tables.catalog import Catalog
 from secor.tables.commit.commit_history import CommitObject
-from secor.wiring.tables import check_new_table
+from secor.wiring.table_routes import check_new_table
 from tools.demo import tables
 from tools.demo.flights import flight_of
 from tools.demo.mending import mend, wrong_months

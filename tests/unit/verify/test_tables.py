@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from secor.core.model import Offsets, TopicPartition
 from secor.verify.tables import RoutedMessages, beyond, compare, offsets_of, repeated
-from secor.wiring.tables import routing_parser
+from secor.wiring.table_routes import routing_parser
 from tests.unit.tables.worker_world import WorkerWorld, chunk_of
 from tests.unit.tables.world import CLICKS, OTHER
 
