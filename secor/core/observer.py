@@ -27,6 +27,9 @@ class Observer(Protocol):
     def undeclared(self, topic_partition: TopicPartition, field: str, values: int) -> None:
         """``values`` of a field are in no column of the table that ``field`` names, too."""
 
+    def infinite_values(self, topic_partition: TopicPartition, values: int) -> None:
+        """``values`` of messages are infinite: no column holds them, and they become null."""
+
     def from_future(self, topic_partition: TopicPartition, messages: int, timestamp: int) -> None:
         """``messages`` have times that are yet to come, ``timestamp`` (ms) is the greatest."""
 

@@ -29,6 +29,7 @@ from secor.parsing.rows import (
     Schema,
     SchemaGrowth,
     Transform,
+    take_infinite,
 )
 from secor.parsing.schema_growth import look_at_first, look_for_growth
 from secor.parsing.transforms import Router, Selector
@@ -42,6 +43,7 @@ RowFaults = Callable[[pa.StructArray], Mapping[int, str]]
 FILTERED = "filtered"
 EVENTS = "events_"
 UNDECLARED = "undeclared_"
+INFINITE = "infinite"
 QUARANTINED = "quarantined_"
 """Names of counters.  Of events that change no row the kind follows; they are filtered, too.  Of
 values without a column the field follows, of messages in quarantine the
@@ -183,6 +185,7 @@ class Pipeline:
         self._limits.refuse_share(topic_partition, messages, bad, reason)
 
     def _split(self, chunk: Chunk) -> tuple[Lost, list[Part]]:
+        take_infinite()  # of a chunk that was not parsed to its end
         lost = Lost()
         works = list(self._decode(chunk, lost))
         for step in self._steps:
@@ -195,6 +198,7 @@ class Pipeline:
             # Of the messages as they came, not as transforms have left them: a replay parses them
             # again.
             parts.append(quarantine_part(chunk.records, lost.bad))
+        lost.infinite = take_infinite()
         return lost, parts
 
     def _place_parts(self, works: Sequence[Work]) -> list[Part]:
@@ -295,6 +299,8 @@ class Pipeline:
             self._count(topic_partition, FILTERED, lost.filtered)
         for kind, number in lost.events.items():
             self._count(topic_partition, EVENTS + kind, number)
+        if lost.infinite:
+            self._count(topic_partition, INFINITE, lost.infinite)
         for field, number in lost.undeclared.items():
             self._count(topic_partition, UNDECLARED + field, number)
         for stage, number in _by_stage(lost.bad):

@@ -29,13 +29,15 @@ class Lost:
     """The messages of a chunk that do not go on: the reason by row, and how many on purpose.
 
     ``undeclared`` counts, by field, the values without a column in rows that go on.  ``events``
-    are those of ``filtered`` that change no row, by kind.
+    are those of ``filtered`` that change no row, by kind.  ``infinite`` counts the times and
+    decimals in messages that no column holds.
     """
 
     bad: dict[int, str] = field(default_factory=dict)
     filtered: int = 0
     undeclared: Counter[str] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
+    infinite: int = 0
 
 
 @dataclass

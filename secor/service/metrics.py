@@ -69,6 +69,12 @@ class Metrics(MetricsRegistry):
             "Values that are left out although the table has evolve: of no type yet, or of a name "
             "that no column may have.",
         )
+        self.infinite_values = self._counter(
+            "secor_infinite_values_total",
+            PARTITION,
+            "Infinite dates, timestamps and decimals in changes, those of former rows included: no "
+            "column holds them, and they become null.",
+        )
         self.from_future = self._counter(
             "secor_future_timestamps_total",
             PARTITION,

@@ -34,7 +34,7 @@ from secor.core.observer import Observer
 from secor.core.pace import Pace
 from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.parsing.parts import quarantine_part
-from secor.parsing.pipeline import EVENTS, FILTERED, QUARANTINED, UNDECLARED, Count
+from secor.parsing.pipeline import EVENTS, FILTERED, INFINITE, QUARANTINED, UNDECLARED, Count
 from secor.service.daemon import ConnectedParts, Daemon, DaemonLoop
 from secor.service.malloc import collect_seldom, keep_what_is_loaded
 from secor.service.metrics import Metrics
@@ -359,6 +359,8 @@ def _counting(observer: Observer) -> Count:
             observer.filtered(topic_partition, messages)
         elif name.startswith(EVENTS):
             observer.other_events(topic_partition, name.removeprefix(EVENTS), messages)
+        elif name == INFINITE:
+            observer.infinite_values(topic_partition, messages)
         elif name.startswith(UNDECLARED):
             observer.undeclared(topic_partition, name.removeprefix(UNDECLARED), messages)
         else:

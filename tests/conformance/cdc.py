@@ -171,6 +171,8 @@ def _change_rows(workload: Workload, options: Options, processes: Processes, say
     workload.ask_for_snapshot()
     workload.change_one_row_often()
     change_some(1)
+    say("emptying tables")
+    workload.empty()
     say("adding columns")
     workload.alter(0)
     change_some(2)
@@ -274,13 +276,16 @@ def _wait(reached: Callable[[], bool], processes: Processes, what: str) -> None:
 
 def _outcome(scene: Scene, group: StoringGroup) -> Outcome:
     comparisons = []
-    for table in scene.options.sources.values():
+    for table in scene.options.stored_in(group.table):
         source = scene.options.stored(table.altered(), group.table)
         rows = source_rows(scene.database.cursor, source)
-        comparisons.append(compare(source, rows, group.read(source.name)))
+        comparisons.append(compare(source, rows, group.read(source.topic)))
     stopped = {place: why for place, (_, why) in group.stopped.items()}
     ignored = set(scene.database.unlike)
     if scene.options.format == "json":
         ignored |= scene.database.without_schema.keys()
-    found = group.verified(scene.database.url, sorted(ignored))
+    named = {
+        it.topic: it.name for it in scene.options.stored_in(group.table) if it.topic != it.name
+    }
+    found = group.verified(scene.database.url, sorted(ignored), named)
     return Outcome(comparisons, stopped, group.quarantined(), found, group.table)

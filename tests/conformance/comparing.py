@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tests.conformance.columns import is_equal
-from tests.conformance.workload import SourceTable
+from tests.conformance.source_tables import SourceTable
 
 Rows = Mapping[tuple[Any, ...], Mapping[str, Any]]
 
@@ -51,6 +52,8 @@ def compare(table: SourceTable, source: Rows, present: pa.Table | None) -> Compa
         result.missing = list(source)
         return result
     _compare_types(table, present.schema, result)
+    if table.keep_deletes:
+        present = present.filter(pc.invert(present.column("__deleted")))
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     known = [name for name in table.columns if name in present.column_names]
     if missing := [name for name in table.key if name not in known]:
@@ -90,7 +93,8 @@ def _compare_types(table: SourceTable, schema: pa.Schema, result: Comparison) ->
         present = None if at < 0 else plain(schema.field(at).type)
         if present != plain(kind.arrow):
             result.columns[name] = [f"type {present}, expected {kind.arrow} for {kind.sql}"]
-    own = [name for name in schema.names if name not in table.columns and not name.startswith("_")]
+    known = {*table.columns, *table.gone}
+    own = [name for name in schema.names if name not in known and not name.startswith("_")]
     for name in own:
         result.columns[name] = ["the source has no such column"]
 
@@ -103,6 +107,8 @@ def plain(kind: pa.DataType) -> pa.DataType:
         return pa.binary()
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(pa.field("item", plain(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, plain(field.type)) for field in kind])
     return kind
 
 

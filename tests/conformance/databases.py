@@ -16,10 +16,10 @@ from secor.java.bundles import DEBEZIUM_MARIADB, DEBEZIUM_POSTGRESQL, Bundle
 from secor.sandbox.catalogs import USER, PostgreSqlServer
 from secor.sandbox.process import Server
 from secor.sandbox.state import free_port
-from tests.conformance import columns, mariadb_columns
+from tests.conformance import mariadb_columns, postgresql_columns
 from tests.conformance.columns import Kind
 from tests.conformance.servers import CONNECTOR, PASSWORD, PREFIX, SIGNALS, ConnectWorker
-from tests.conformance.workload import SOURCES, SourceTable
+from tests.conformance.source_tables import KEYS_OF_MESSAGES, PARTS, SOURCES, SourceTable
 
 SLOT = "conformance"
 _OF_ALL = {
@@ -32,6 +32,7 @@ _OF_ALL = {
     "topic.creation.default.replication.factor": "1",
     "topic.creation.default.partitions": "2",
     "signal.data.collection": SIGNALS,
+    "skipped.operations": "none",
     "incremental.snapshot.chunk.size": "20",
 }
 
@@ -41,9 +42,9 @@ class PostgreSql:
 
     plugin: ClassVar[Bundle] = DEBEZIUM_POSTGRESQL
     sources: ClassVar[Mapping[str, SourceTable]] = SOURCES
-    without_schema: ClassVar[Mapping[str, Kind]] = columns.WITHOUT_SCHEMA
-    time_units: ClassVar[Mapping[str, str]] = columns.TIME_UNITS
-    unlike: ClassVar[Sequence[str]] = columns.UNLIKE
+    without_schema: ClassVar[Mapping[str, Kind]] = postgresql_columns.WITHOUT_SCHEMA
+    time_units: ClassVar[Mapping[str, str]] = postgresql_columns.TIME_UNITS
+    unlike: ClassVar[Sequence[str]] = postgresql_columns.UNLIKE
 
     def __init__(self, folder: Path) -> None:
         """Make what is not started."""
@@ -52,6 +53,7 @@ class PostgreSql:
             log=folder / "logs" / "postgresql.log",
             port=free_port(),
             settings={"wal_level": "logical", "TimeZone": "UTC"},
+            programs=postgresql_columns.PROGRAMS,
         )
         self._end = ""
 
@@ -67,7 +69,8 @@ class PostgreSql:
         )
         connection.autocommit = True
         self.cursor = connection.cursor()
-        self.cursor.execute("CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy day')")
+        for statement in postgresql_columns.TYPES:
+            self.cursor.execute(statement)
         return connection
 
     def connector(self, kafka: str) -> dict[str, str]:
@@ -82,6 +85,9 @@ class PostgreSql:
             "slot.name": SLOT,
             "publication.autocreate.mode": "filtered",
             "schema.include.list": "public",
+            "table.exclude.list": ",".join(f"public.{name}" for name in PARTS),
+            "publish.via.partition.root": "true",
+            "message.key.columns": KEYS_OF_MESSAGES,
             "interval.handling.mode": "string",
         }
 
@@ -148,6 +154,7 @@ class MariaDb:
             f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{PASSWORD}'",
             f"GRANT ALL ON *.* TO '{USER}'@'%'",
             "USE public",
+            "SET sql_mode = CONCAT(@@sql_mode, ',ANSI_QUOTES')",
         ):
             self.cursor.execute(statement)
         return connection

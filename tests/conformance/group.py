@@ -15,8 +15,8 @@ from secor.sandbox import Sandbox
 from tests.conformance.columns import stored_kind
 from tests.conformance.databases import DATABASES, Database
 from tests.conformance.servers import AVRO_CONVERTER, JSON_CONVERTER, PREFIX
+from tests.conformance.source_tables import BROAD, SourceTable
 from tests.conformance.tables import HUDI, NAMESPACE, catalog_properties
-from tests.conformance.workload import BROAD, SourceTable
 from tests.integration.daemons import write_config
 
 TABLES = ("iceberg-cow", "iceberg-mor", "hudi")
@@ -67,8 +67,23 @@ class Options:
 
     @property
     def sources(self) -> Mapping[str, SourceTable]:
-        """Return the tables of the database."""
-        return {**self.source.sources, **({BROAD.name: BROAD} if self.broad else {})}
+        """Return the tables of the database that messages of the format can be of."""
+        sources = {**self.source.sources, **({BROAD.name: BROAD} if self.broad else {})}
+        with_schema = self.format != "json"
+        return {
+            name: replace(
+                source,
+                alterations=tuple(
+                    it for it in source.alterations if with_schema or not it.by_schema
+                ),
+            )
+            for name, source in sources.items()
+            if self.format != "avro" or not source.strange
+        }
+
+    def stored_in(self, table: str) -> list[SourceTable]:
+        """Return the tables that are compared with tables of a kind: Hudi's names are Avro's."""
+        return [it for it in self.sources.values() if table != "hudi" or not it.strange]
 
     @property
     def length(self) -> str:
@@ -116,7 +131,7 @@ def write_group(
     )
     routes = [
         _route(folder, options.stored(source, table), options, table)
-        for source in options.sources.values()
+        for source in options.stored_in(table)
     ]
     return write_config(
         folder,
@@ -127,7 +142,7 @@ def write_group(
         settings={
             "group": {"name": group, "kind": "table"},
             "kafka": {
-                "topics": [f"{PREFIX}.public.{name}" for name in options.sources],
+                "topics": [f"{PREFIX}.public.{it.topic}" for it in options.stored_in(table)],
                 "session_timeout": "10s",
             },
             "parser": {"max_bad_ratio": "none", **_decoder(registry)},
@@ -153,15 +168,19 @@ def _section(name: str, properties: Mapping[str, str]) -> str:
 def _route(folder: Path, source: SourceTable, options: Options, table: str) -> str:
     lines = [
         "[[tables]]",
-        f'table = "{NAMESPACE}.{source.name}"',
-        f'topics = "{PREFIX}\\\\.public\\\\.{source.name}"',
+        f'table = "{NAMESPACE}.{source.topic}"',
+        f'topics = "{PREFIX}\\\\.public\\\\.{source.topic}"',
         'mode = "cdc"',
         f"key = {json.dumps(source.key)}",
         "auto_create = true",
         "evolve = true",
     ]
+    if source.keep_deletes:
+        lines.append("keep_deletes = true")
+    if source.truncate:
+        lines.append(f'truncate = "{source.truncate}"')
     if options.format == "json":
-        declared = folder / f"{source.name}.avsc"
+        declared = folder / f"{source.topic}.avsc"
         declared.write_text(json.dumps(_declared(source)))
         units = ", ".join(f'{name} = "{unit}"' for name, unit in options.source.time_units.items())
         lines += [
@@ -185,12 +204,18 @@ def _declared(source: SourceTable) -> dict[str, object]:
         {"name": name, "type": ["null", _avro(kind.arrow)], "default": None}
         for name, kind in source.columns.items()
     ]
-    return {"type": "record", "name": source.name, "fields": fields}
+    return {"type": "record", "name": source.topic, "fields": fields}
 
 
 def _avro(kind: pa.DataType) -> object:
     if pa.types.is_list(kind):
         return {"type": "array", "items": ["null", _avro(kind.value_type)]}
+    if pa.types.is_struct(kind):
+        fields = [
+            {"name": field.name, "type": ["null", _avro(field.type)], "default": None}
+            for field in kind
+        ]
+        return {"type": "record", "name": "shape", "fields": fields}
     if pa.types.is_decimal(kind):
         size = {"precision": kind.precision, "scale": kind.scale}
         return {"type": "bytes", "logicalType": "decimal", **size}

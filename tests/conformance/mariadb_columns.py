@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tests.conformance.columns import (
     LARGE,
+    TEXTS,
     Kind,
     Random,
     clock,
@@ -31,7 +32,7 @@ from tests.conformance.columns import (
     uuid_value,
     words,
 )
-from tests.conformance.workload import SourceTable
+from tests.conformance.source_tables import Alteration, SourceTable
 
 _CHAR = "CAST({} AS CHAR)"
 _BYTES = {"text": "HEX({})", "mark": "UNHEX(%s)"}
@@ -271,10 +272,24 @@ SOURCES: Mapping[str, SourceTable] = MappingProxyType(
                 "title": KINDS["c_varchar"],
             },
             alterations=(
-                ("extra", KINDS["c_int"], "ALTER TABLE wide ADD COLUMN extra int"),
-                ("extra", KINDS["c_bigint"], "ALTER TABLE wide MODIFY extra bigint"),
+                Alteration(0, "ALTER TABLE wide ADD COLUMN extra int", {"extra": KINDS["c_int"]}),
+                Alteration(1, "ALTER TABLE wide MODIFY extra bigint", {"extra": KINDS["c_bigint"]}),
             ),
+            key_of=lambda number: {"id": f"00000000-0000-0000-0000-{number:012}"},
             partition_by=("bucket(4, id)",),
+        ),
+        # Capitals, words of SQL, and rows that are emptied once.
+        "select": SourceTable(
+            "select",
+            ("Order", "group"),
+            {
+                "Order": KINDS["c_int"],
+                "group": replace(KINDS["c_char"], sql="varchar(60)", literals=()),
+                "from": KINDS["c_date"],
+                "User": KINDS["c_varchar"],
+            },
+            key_of=lambda number: {"Order": str(number), "group": TEXTS[number % len(TEXTS)]},
+            truncate="ignore",
         ),
     }
 )

@@ -15,7 +15,7 @@ from typing import Any
 from secor.core.errors import Unavailable
 from secor.sandbox import Sandbox
 from tests.conformance.servers import PASSWORD
-from tests.conformance.tables import read_hudi, read_iceberg
+from tests.conformance.tables import NAMESPACE, read_hudi, read_iceberg
 from tests.integration.daemons import Daemon, run_secor, secor
 
 STOPPED_FOR = 60.0
@@ -132,9 +132,13 @@ class StoringGroup:
             for place in waiting
         )
 
-    def verified(self, url: str, ignored: Sequence[str]) -> list[str]:
-        """Return what ``secor verify --source`` finds; the columns ``ignored`` have a reason."""
+    def verified(self, url: str, ignored: Sequence[str], named: Mapping[str, str]) -> list[str]:
+        """Return what ``secor verify --source`` finds; the columns ``ignored`` have a reason, and
+        ``named`` are the sources of tables whose topics have other names.
+        """
         options = [part for name in ignored for part in ("--ignore-column", name)]
+        for table, source in named.items():
+            options += ["--source-table", f"{NAMESPACE}.{table}=public.{source}"]
         finished = subprocess.run(
             secor("verify", str(self.config), "--source", url, "--json", *options),
             capture_output=True,

@@ -1,4 +1,4 @@
-"""The source tables, and seeded changes of their rows."""
+"""Seeded changes of the rows of source tables."""
 
 from __future__ import annotations
 
@@ -6,136 +6,16 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from tests.conformance.columns import KINDS, LARGE, Kind, large_text
+from tests.conformance.columns import Kind
 from tests.conformance.servers import SIGNALS
+from tests.conformance.source_tables import SOURCES, SourceTable, quoted
 
 KEYS = 150
 """Of each table."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceTable:
-    """A table of the source: its key, and all of its columns."""
-
-    name: str
-    key: tuple[str, ...]
-    columns: dict[str, Kind]
-    large: tuple[str, ...] = ()
-    """Columns whose values are outside of their rows: updates of others leave them out."""
-
-    more: tuple[str, ...] = ()
-    """Statements after the table was made."""
-
-    alterations: tuple[tuple[str, Kind, str], ...] = ()
-    """Columns that change while rows do: the name, what it is then, and the statement."""
-
-    partition_by: tuple[str, ...] = ()
-    """Terms of the Iceberg table that is made."""
-
-    def altered(self) -> SourceTable:
-        """Return the table as it is at the end."""
-        later = {name: kind for name, kind, _ in self.alterations}
-        return replace(self, columns={**self.columns, **later})
-
-    @property
-    def statements(self) -> list[str]:
-        """SQL that makes it."""
-        columns = ", ".join(f"{name} {kind.sql}" for name, kind in self.columns.items())
-        external = [
-            f"ALTER TABLE {self.name} ALTER COLUMN {name} SET STORAGE EXTERNAL"
-            for name in self.large
-        ]
-        keys = ", ".join(self.key)
-        return [
-            f"CREATE TABLE {self.name} ({columns}, PRIMARY KEY ({keys}))",
-            *external,
-            *self.more,
-        ]
-
-
-def _large_bytes(rng: random.Random) -> str:
-    return "\\x" + rng.randbytes(LARGE if rng.random() < 0.8 else 5).hex()
-
-
-def large_texts(rng: random.Random) -> str:
-    return "{" + ",".join(f"{rng.getrandbits(60):x}" for _ in range(LARGE // 8)) + "}"
-
-
-def _large_numbers(rng: random.Random) -> str:
-    return "{" + ",".join(str(rng.getrandbits(30)) for _ in range(LARGE // 2)) + "}"
-
-
-def _large_json(rng: random.Random) -> str:
-    return f'{{"text": "{"x" * LARGE}", "n": {rng.getrandbits(30)}}}'
-
-
-def _drawn_by(kind: Kind, draw: Callable[[random.Random], str], sql: str | None = None) -> Kind:
-    return replace(kind, sql=sql or kind.sql, draw=draw, literals=())
-
-
-_LARGE = {
-    "body": _drawn_by(KINDS["c_varchar"], large_text, "text"),
-    "blob": _drawn_by(KINDS["c_bytea"], _large_bytes),
-    "words": _drawn_by(KINDS["c_texts"], large_texts),
-    "numbers": _drawn_by(KINDS["c_ints"], _large_numbers),
-    "document": _drawn_by(KINDS["c_json"], _large_json),
-    "object": _drawn_by(KINDS["c_jsonb"], _large_json),
-}
-
-SOURCES: dict[str, SourceTable] = {
-    "kinds": SourceTable("kinds", ("id",), {"id": KINDS["c_bigint"], **KINDS}),
-    "notes": SourceTable(
-        "notes",
-        ("id",),
-        {
-            "id": KINDS["c_bigint"],
-            "title": KINDS["c_varchar"],
-            "version": KINDS["c_integer"],
-            **_LARGE,
-        },
-        tuple(_LARGE),
-    ),
-    "moves": SourceTable(
-        "moves",
-        ("place", "number"),
-        {
-            "place": KINDS["c_varchar"],
-            "number": KINDS["c_numeric_9_2"],
-            "day": KINDS["c_date"],
-            "amount": KINDS["c_numeric_38_10"],
-        },
-        # A table with large values would not do: PostgreSQL may not decode changes from before such
-        # a table was rewritten ("could not open toast relation").
-        alterations=(
-            ("extra", KINDS["c_integer"], "ALTER TABLE moves ADD COLUMN extra integer"),
-            ("extra", KINDS["c_bigint"], "ALTER TABLE moves ALTER COLUMN extra TYPE bigint"),
-        ),
-        partition_by=("place",),
-    ),
-    "wide": SourceTable(
-        "wide",
-        ("id",),
-        {
-            "id": KINDS["c_uuid"],
-            "seen": KINDS["c_timestamptz"],
-            "body": _LARGE["body"],
-            "title": KINDS["c_varchar"],
-        },
-        ("body",),
-        ("ALTER TABLE wide REPLICA IDENTITY FULL",),
-        partition_by=("bucket(4, id)",),
-    ),
-}
-BROAD = SourceTable(
-    "broad",
-    ("id",),
-    {"id": KINDS["c_bigint"], **{f"n{number}": KINDS["c_integer"] for number in range(1599)}},
-)
-"""As many columns as PostgreSQL can have."""
 
 
 @dataclass
@@ -161,18 +41,35 @@ class Workload:
         columns = "id varchar(42) PRIMARY KEY, type varchar(32), data varchar(2048)"
         self.cursor.execute(f"CREATE TABLE {SIGNALS} ({columns})")
 
-    def alter(self, number: int) -> None:
+    def alter(self, step: int) -> None:
         """Change columns of tables for the first time (0), or again."""
         for name, table in self.sources.items():
-            for column, kind, statement in table.alterations[number : number + 1]:
-                self.cursor.execute(statement)
-                now = self._now[name]
-                self._now[name] = replace(now, columns={**now.columns, column: kind})
-                self.done["columns altered"] += 1
+            for alteration in table.alterations:
+                if alteration.step == step:
+                    self.cursor.execute(alteration.statement)
+                    self.done["columns altered"] += 1
+            self._now[name] = table.altered(step + 1)
+            if any(it.touches for it in table.alterations if it.step == step):
+                key = quoted(table.key[0])
+                self.cursor.execute(f"UPDATE {quoted(name)} SET {key} = {key}")  # noqa: S608
+
+    def empty(self) -> None:
+        """Delete all rows of some tables, and truncate them: nobody can say of which rows a
+        truncation is that is stored in another topic partition.
+        """
+        for name, table in self.sources.items():
+            if table.truncate:
+                self.cursor.execute("BEGIN")
+                self.cursor.execute(f"DELETE FROM {quoted(name)}")  # noqa: S608
+                self.cursor.execute(f"TRUNCATE TABLE {quoted(name)}")
+                self.cursor.execute("COMMIT")
+                self.done["truncated"] += 1
+                self.done["deleted"] += len(self._keys[name])
+                self._keys[name].clear()
 
     def ask_for_snapshot(self) -> None:
         """Let the connector read all tables again, in chunks between the changes."""
-        tables = [f"public.{name}" for name in self.sources]
+        tables = [f"public.{name}" for name, table in self.sources.items() if not table.strange]
         self.cursor.execute(
             f"INSERT INTO {SIGNALS} VALUES ('again', 'execute-snapshot', %s)",  # noqa: S608  # ours
             [json.dumps({"data-collections": tables, "type": "incremental"})],
@@ -224,7 +121,7 @@ class Workload:
             self._update(table, rng.choice(keys))
         elif chance < 0.90:
             self._delete(table, rng.choice(keys))
-        elif table.large and table.name != "wide":
+        elif table.large and not table.keeps_former:
             # Without the whole old row, nothing says what a large column had under the old key.
             self._delete_and_insert(table, rng.choice(keys))
         else:
@@ -238,10 +135,10 @@ class Workload:
             name: self._draw(kind) for name, kind in table.columns.items() if name not in table.key
         }
         values |= dict(zip(table.key, key, strict=True))
-        names = ", ".join(values)
+        names = ", ".join(map(quoted, values))
         marks = ", ".join(table.columns[name].mark for name in values)
         self.cursor.execute(
-            f"INSERT INTO {table.name} ({names}) VALUES ({marks})",  # noqa: S608  # our own names
+            f"INSERT INTO {quoted(table.name)} ({names}) VALUES ({marks})",  # noqa: S608  # our own names
             list(values.values()),
         )
         self._keys[table.name].append(key)
@@ -266,16 +163,16 @@ class Workload:
         self.done["key changed"] += 1
 
     def _set(self, table: SourceTable, key: tuple[str, ...], values: dict[str, Any]) -> None:
-        sets = ", ".join(f"{name} = {table.columns[name].mark}" for name in values)
-        where = " AND ".join(f"{name} = %s" for name in table.key)
+        sets = ", ".join(f"{quoted(name)} = {table.columns[name].mark}" for name in values)
+        where = _is_key(table)
         self.cursor.execute(
-            f"UPDATE {table.name} SET {sets} WHERE {where}",  # noqa: S608  # our own names
+            f"UPDATE {quoted(table.name)} SET {sets} WHERE {where}",  # noqa: S608  # our own names
             [*values.values(), *key],
         )
 
     def _delete(self, table: SourceTable, key: tuple[str, ...]) -> None:
-        where = " AND ".join(f"{name} = %s" for name in table.key)
-        self.cursor.execute(f"DELETE FROM {table.name} WHERE {where}", key)  # noqa: S608  # as above
+        where = _is_key(table)
+        self.cursor.execute(f"DELETE FROM {quoted(table.name)} WHERE {where}", key)  # noqa: S608  # as above
         self._keys[table.name].remove(key)
         self.done["deleted"] += 1
 
@@ -286,11 +183,7 @@ class Workload:
     def _new_key(self, table: SourceTable) -> tuple[str, ...]:
         """Return a key: of few, so that rows come back under keys that others had."""
         number = self._rng.randrange(3 * KEYS)
-        whole = {
-            "id": str(number) if table.name != "wide" else f"00000000-0000-0000-0000-{number:012}",
-            "place": ("north", "süd", "")[number % 3],
-            "number": f"{number / 4:.2f}",
-        }
+        whole = table.key_of(number)
         return tuple(whole[name] for name in table.key)
 
     def _draw(self, kind: Kind) -> str | None:
@@ -301,13 +194,17 @@ class Workload:
         return kind.draw(self._rng)
 
 
+def _is_key(table: SourceTable) -> str:
+    return " AND ".join(f"{quoted(name)} = {table.columns[name].mark}" for name in table.key)
+
+
 def source_rows(cursor: Any, table: SourceTable) -> dict[tuple[Any, ...], dict[str, Any]]:
     """Return the rows of the source by key, as ``Kind.parse`` has their values."""
     texts = ", ".join(
-        f"CASE WHEN {name} IS NOT NULL THEN {kind.text.format(name)} END"
+        f"CASE WHEN {quoted(name)} IS NOT NULL THEN {kind.text.format(quoted(name))} END"
         for name, kind in table.columns.items()
     )
-    cursor.execute(f"SELECT {texts} FROM {table.name}")  # noqa: S608  # our own names
+    cursor.execute(f"SELECT {texts} FROM {quoted(table.name)}")  # noqa: S608  # our own names
     rows: Sequence[Sequence[str | None]] = cursor.fetchall()
     parsed = [
         {

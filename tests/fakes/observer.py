@@ -26,6 +26,9 @@ class SilentObserver:
     def undeclared(self, topic_partition: TopicPartition, field: str, values: int) -> None:
         """Nothing."""
 
+    def infinite_values(self, topic_partition: TopicPartition, values: int) -> None:
+        """Nothing."""
+
     def from_future(self, topic_partition: TopicPartition, messages: int, timestamp: int) -> None:
         """Nothing."""
 

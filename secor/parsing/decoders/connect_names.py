@@ -1,7 +1,7 @@
 """Types that Kafka Connect's and Debezium's names give to plain values, whatever carries them.
 
 The converters of JSON and Avro write the same names: ``io.debezium.time.Date`` makes a day of an
-integer.  Infinite times, which a database may have and no column holds, are null.
+integer.  Infinite times, which a database may have and no column holds, are null and counted.
 Sources: ``connect.data`` (``org.apache.kafka``), and Debezium's documentation of its data types
 (``io.debezium.time``, ``io.debezium.data``).
 """
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from secor.core.variant_json import schema_field
 from secor.parsing.decoders.columns import Undecodable, decimal_of
+from secor.parsing.rows import null_for_infinite
 
 Convert = Callable[[Any], Any]
 
@@ -144,12 +145,12 @@ def _kind_of(kind: pa.DataType) -> str:
 
 
 def _days(value: int) -> int | None:
-    return value if EARLIEST_DAY <= value < INFINITE_DAY else None
+    return value if EARLIEST_DAY <= value < INFINITE_DAY else null_for_infinite()
 
 
 def _instants(unit: str) -> Convert:
     limit = INFINITE_COUNTS[unit]
-    return lambda value: None if abs(value) >= limit else value
+    return lambda value: null_for_infinite() if abs(value) >= limit else value
 
 
 def is_infinite(text: str) -> bool:
@@ -162,7 +163,7 @@ def is_infinite(text: str) -> bool:
 
 def _zoned(text: str) -> datetime | None:
     if is_infinite(text):
-        return None
+        return null_for_infinite()
     instant = datetime.fromisoformat(text)
     if instant.tzinfo is None:
         raise Undecodable(f"{text[:40]!r} has no time zone")
@@ -172,14 +173,14 @@ def _zoned(text: str) -> datetime | None:
 def _iso_timestamp(text: str) -> datetime | None:
     """Debezium writes times without a zone as if they were of UTC."""
     if is_infinite(text):
-        return None
+        return null_for_infinite()
     instant = datetime.fromisoformat(text)
     return instant if instant.tzinfo is None else instant.astimezone(UTC).replace(tzinfo=None)
 
 
 def _iso_date(text: str) -> date | None:
     if is_infinite(text):
-        return None
+        return null_for_infinite()
     if not _OFFSET_OR_NONE.fullmatch(text, 10):
         raise Undecodable(f"{text[:40]!r} is no date")
     return date.fromisoformat(text[:10])

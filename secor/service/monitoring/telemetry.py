@@ -107,6 +107,13 @@ class Telemetry:
                 "warning", "undeclared_values", topic_partition, field=field, remedy=remedy
             )
 
+    def infinite_values(self, topic_partition: TopicPartition, values: int) -> None:
+        """Count infinite values, which become null; log the first of each topic."""
+        self._metrics.of(self._metrics.infinite_values, topic_partition).inc(values)
+        if self._is_news(f"infinite {topic_partition.topic}"):
+            remedy = "they are null in the table; secor verify --source names their rows"
+            self._log_event("warning", "infinite_values", topic_partition, remedy=remedy)
+
     def from_future(self, topic_partition: TopicPartition, messages: int, timestamp: int) -> None:
         """Count messages with times in the future; log the first of each topic."""
         self._metrics.of(self._metrics.from_future, topic_partition).inc(messages)

@@ -28,6 +28,7 @@ from secor.parsing.decoders.connect_names import (
     MOST_SCALE,
     is_infinite,
 )
+from secor.parsing.rows import note_infinite, null_for_infinite
 
 Counts = npt.NDArray[np.int64]
 
@@ -90,8 +91,10 @@ class Encodings:
 
     def digits(self, text: str | None, scale: int) -> str | None:
         """Return a decimal by its digits, null for no number; other text stays as it is."""
-        if text is None or text.lower() in NOT_A_NUMBER:
+        if text is None:
             return None
+        if text.lower() in NOT_A_NUMBER:
+            return null_for_infinite()
         raw = from_base64(text) if self.decimals == "precise" else None
         return _written(raw, scale) if raw else text
 
@@ -128,16 +131,22 @@ def _written(raw: bytes, scale: int) -> str:
 
 
 def times_of(column: pa.Array, kind: pa.DataType, unit: str) -> pa.Array:
-    """Return integers as times of a column's type; infinite dates and timestamps are null."""
+    """Return integers as times of a column's type; infinite dates and timestamps are null, and
+    counted.
+    """
     numbers = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     missing = column.is_null().to_numpy(zero_copy_only=False)
     if pa.types.is_date(kind):
-        missing = missing | (numbers < EARLIEST_DAY) | (numbers >= INFINITE_DAY)
+        infinite = (numbers < EARLIEST_DAY) | (numbers >= INFINITE_DAY)
+        note_infinite(int(infinite.sum()))
+        missing = missing | infinite
         days = np.where(missing, 0, numbers).astype(np.int32)
         return pa.array(days, mask=missing).view(pa.date32())
     if pa.types.is_timestamp(kind):
         limit = INFINITE_COUNTS[unit]
-        missing = missing | (numbers >= limit) | (numbers <= -limit)
+        infinite = (numbers >= limit) | (numbers <= -limit)
+        note_infinite(int(infinite.sum()))
+        missing = missing | infinite
     if SECOND[unit] > SECOND[kind.unit]:  # refused later if it is not whole
         counts, kind = numbers, _with_unit(kind, unit)
     else:
@@ -158,8 +167,10 @@ def _in_unit(numbers: Counts, factor: int) -> Counts:
 
 def time_text(text: str | None, kind: pa.DataType) -> str | None:
     """Return a time as a column of ``kind`` reads it; null if it is infinite."""
-    if text is None or is_infinite(text):
+    if text is None:
         return None
+    if is_infinite(text):
+        return null_for_infinite()
     if pa.types.is_date(kind):
         day = _DAY_WITH_ZONE.fullmatch(text)
         return text if day is None else day[1]

@@ -194,6 +194,24 @@ def parse_json(text: str) -> str:
     return _json_text(json.loads(text, parse_float=_JsonNumber, parse_int=_JsonNumber))
 
 
+_PAIR = re.compile(r'"((?:[^"\\]|\\.)*)"=>(?:"((?:[^"\\]|\\.)*)"|NULL)(?:, |\Z)', re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+def parse_hstore(text: str) -> str:
+    """Return an hstore as ``parse_json`` has the object that Debezium makes of it."""
+    members: dict[str, str | None] = {}
+    place = 0
+    while place < len(text):
+        pair = _PAIR.match(text, place)
+        if pair is None:
+            raise ValueError(text)
+        name, value = pair.groups()
+        members[_ESCAPED.sub(r"\1", name)] = None if value is None else _ESCAPED.sub(r"\1", value)
+        place = pair.end()
+    return _json_text(members)
+
+
 def _json_text(value: Any) -> str:
     if isinstance(value, _JsonNumber):
         return _scientific(Decimal(value))

@@ -27,6 +27,7 @@ from secor.verify.source.texts import (
     interval_parts,
     moment_text,
     parse_date,
+    parse_hstore,
     parse_json,
     parse_moment,
     parse_or_text,
@@ -312,7 +313,7 @@ def _reads_intervals(kind: pa.DataType) -> FromTable | None:
 
 
 def _parse_bits(text: str) -> int:
-    return int(text, 2)
+    return int(text or "0", 2)
 
 
 def _reads_bits(kind: pa.DataType) -> FromTable | None:
@@ -378,6 +379,7 @@ KINDS = {
     "bytea": Kind(_parse_bytes, _reads_bytes),
     "uuid": Kind(_parse_uuid, _reads_uuids),
     **dict.fromkeys(("json", "jsonb"), JSON),
+    "hstore": Kind(parse_hstore, JSON.readers),
     "date": Kind(parse_date, _reads_dates),
     "time": Kind(parse_time, _reads_times, time_text),
     "timetz": Kind(parse_zoned_time, _reads_zoned_times, lambda value: time_text(value) + "Z"),

@@ -10,15 +10,17 @@ import pyarrow as pa
 import pytest
 
 from tests.conformance.cdc import Outcome
-from tests.conformance.columns import KINDS, Kind
+from tests.conformance.columns import Kind
 from tests.conformance.comparing import Comparison, compare
 from tests.conformance.message_cases import cases
 from tests.conformance.message_page import PAGE, without_reason
 from tests.conformance.message_tables import Outcome as Rows
 from tests.conformance.message_tables import differences
 from tests.conformance.messages import Difference
+from tests.conformance.postgresql_columns import KINDS
+from tests.conformance.source_tables import SourceTable
 from tests.conformance.storing import logged_stops
-from tests.conformance.workload import SourceTable, Workload
+from tests.conformance.workload import Workload
 
 COLUMNS: dict[str, Kind] = {
     "id": KINDS["c_bigint"],

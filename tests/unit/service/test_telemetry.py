@@ -359,6 +359,14 @@ def test_values_without_a_column_are_counted_and_each_field_is_logged_once(setup
     assert {line["log_level"] for line in logs} == {"warning"}
 
 
+def test_infinite_values_are_counted_and_each_topic_is_logged_once(setup: Setup) -> None:
+    with capture_logs() as logs:
+        setup.telemetry.infinite_values(HERE, 2)
+        setup.telemetry.infinite_values(HERE, 3)
+    assert setup.value("secor_infinite_values_total") == 5
+    assert [line["event"] for line in logs] == ["infinite_values"]
+
+
 def test_timestamps_from_the_future_are_counted_and_each_topic_is_logged_once(
     setup: Setup,
 ) -> None:

@@ -62,6 +62,7 @@ def test_each_column_takes_what_debezium_writes_without_a_schema(tmp_path: Path)
     expected = {name: it[2] for name, it in COLUMNS.items()}
     nothing = dict.fromkeys(COLUMNS)
     assert world.rows("db.flights") == [{"id": 1, **expected}, {"id": 2, **nothing}]
+    assert world.counts["infinite"] == 4  # no_number, never, endless, beyond
 
 
 def test_what_stands_for_no_value_of_its_column_puts_its_message_into_quarantine(

@@ -592,6 +592,34 @@ def test_columns_have_the_types_that_the_schema_around_an_envelope_gives(tmp_pat
     )
 
 
+def test_infinite_times_are_null_and_counted(tmp_path: Path) -> None:
+    world = world_of(tmp_path, DEBEZIUM)
+    times = {"day": ("int32", "Date"), "at": ("int64", "MicroTimestamp")}
+    times |= {"zoned": ("string", "ZonedTimestamp")}
+    row = [{"field": "id", "type": "int64"}]
+    row += [
+        {"field": name, "type": kind, "optional": True, "name": f"io.debezium.time.{debezium}"}
+        for name, (kind, debezium) in times.items()
+    ]
+    fields = [
+        {"field": "after", "type": "struct", "optional": True, "fields": row},
+        {"field": "op", "type": "string"},
+    ]
+    around = {"type": "struct", "fields": fields}
+    known = {"id": 1, "day": 0, "at": 0, "zoned": "1970-01-01T00:00:00Z"}
+    endless = {"id": 2, "day": 2**31 - 1, "at": 2**63 - 1, "zoned": "infinity"}
+    partly = {**known, "id": 3, "at": -(2**63) + 1}
+    first, *others = (
+        {"schema": around, "payload": {"op": "c", "after": it}} for it in (known, endless, partly)
+    )
+    world.stage(first)
+    assert "infinite" not in world.counts
+    rows = staged(world, world.stage(*others))
+    assert [it["row"]["day"] for it in rows] == [None, date(1970, 1, 1)]
+    assert [it["row"]["zoned"] is None for it in rows] == [True, False]
+    assert world.counts["infinite"] == 4
+
+
 @pytest.mark.parametrize("frame", [b"\0\0\0\0\7\6", b"\1" + b"0" * 16 + b"\6", b"\3\0" + b"0" * 16])
 def test_a_key_in_the_frame_of_a_registry_is_no_text(tmp_path: Path, frame: bytes) -> None:
     world = world_of(tmp_path, UPSERT)

@@ -13,6 +13,7 @@ import pytest
 from secor.verify.source.texts import parse_or_text
 from secor.verify.source.values import SourceColumn, compared_column
 
+HSTORE = '{"a \\"x\\\\":null,"":", ","b":"1"}'
 MOMENT = datetime(2024, 7, 1, 10, 0, 0, 5, tzinfo=UTC)
 MICROS = 2_629_800_000_000
 
@@ -60,6 +61,9 @@ def values(kind: str, text: str, array: pa.Array, **more: bool) -> tuple[str, st
         ("bit", "0000000000000", pa.array([b""])),
         ("bit", "0000000000101", pa.array(["BQ=="])),
         ("bit", "1", pa.array([True])),
+        ("varbit", "", pa.array([b""])),
+        ("hstore", r'"b"=>"1", "a \"x\\"=>NULL, ""=>", "', pa.array([HSTORE])),
+        ("hstore", "", pa.array(["{}"])),
         ("int8", "1", pa.array([True])),
         ("time", "-100:00:01", pa.array(["-100:00:01.000000"])),
     ],
@@ -75,6 +79,8 @@ def test_equal_values_are_equal(kind: str, text: str, array: pa.Array) -> None:
         ("numeric", "12.345", pa.array([Decimal("12.3")], pa.decimal128(12, 3))),
         ("numeric", "0.1", pa.array(["AQ=="])),
         ("float8", "NaN", pa.array([0.0])),
+        ("hstore", '"a"=>"1"', pa.array(['{"a": 1}'])),
+        ("hstore", '"a"=>NULL', pa.array(["{}"])),
         ("jsonb", '{"a": 1}', pa.array(['{"a": "1"}'])),
         ("jsonb", "12345678901234567890.1", pa.array(["12345678901234567890.2"])),
         ("date", "infinity", pa.array([date(9999, 12, 31)])),
