@@ -18,7 +18,7 @@ from secor.parsing.decoders import DECODERS, MAX_ELEMENTS, make_decoder, unknown
 FRAMED = ("avro", "json", "protobuf")
 """The decoders of messages that serialisers of a registry may have framed."""
 
-PLAIN_KEYS = ("text", "bytes")
+PLAIN_KEYS = ("text", "bytes", "integer")
 """Decoders of keys that have no settings."""
 
 _OF_SCHEMAS = ("schema_file", "registry_url", "descriptor_set", "message_class")
@@ -231,7 +231,8 @@ class KeyDecoding(DecoderSettings):
 
     decoder: str = Field(
         default="none",
-        description='How to read keys: "text", "bytes" as they are, or as values: "json" (also'
+        description='How to read keys: "text", "bytes" as they are, "integer" as'
+        ' Kafka\'s serialisers write it, or as values: "json" (also'
         ' text and numbers), "avro" (also those of one type), "protobuf" and the others. "none":'
         " not at all. Its settings are those of [parser]; without a registry and schemas of their"
         " own, keys in avro and protobuf, and those with parser.key.framing, have the registry of"

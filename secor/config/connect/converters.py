@@ -8,6 +8,10 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
+_INTEGERS = tuple(
+    f"org.apache.kafka.connect.converters.{name}Converter" for name in ("Long", "Integer", "Short")
+)
+
 _BY_REGISTRY = {
     "io.confluent.connect.avro.AvroConverter": "avro",
     "io.confluent.connect.json.JsonSchemaConverter": "json",
@@ -68,8 +72,10 @@ def convert_keys(draft: Draft, *, changes_rows: bool) -> None:
         return
     if converter in (STRING, BYTES):
         draft.unneeded(_TEXT_KEYS, "key.converter")
-    elif converter == JSON or converter in _REGISTERED:
-        if converter == JSON:
+    elif converter in (JSON, *_INTEGERS, *_REGISTERED):
+        if converter in _INTEGERS:
+            draft.set("parser.key.decoder", "integer", "key.converter")
+        elif converter == JSON:
             draft.set("parser.key.decoder", "json", "key.converter")
             draft.unneeded(
                 "keys are read with and without a schema", "key.converter.schemas.enable"

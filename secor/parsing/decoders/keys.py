@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from secor.core.text import load_json
 from secor.core.variant_json import is_mixed
 from secor.parsing.decoders import make_decoder
+from secor.parsing.decoders.connect_types import struct_reader
 from secor.parsing.decoders.framing import FRAMINGS
 from secor.parsing.decoders.json import JsonDecoder
 from secor.parsing.rows import Decoded, Decoder, DividingDecoder, Rows
@@ -27,6 +29,27 @@ _ENVELOPE = b'"payload"'
 
 Column = tuple[pa.Field, pa.Array]
 Truths = npt.NDArray[np.bool_]
+Kinds = npt.NDArray[np.int64]
+
+
+class IntegerKeys:
+    """Keys of 1, 2, 4 or 8 bytes, as Kafka's and Connect's serialisers of integers write them."""
+
+    identity = "integer"
+
+    def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
+        """Return the field ``key``."""
+        known: list[int | None] = []
+        bad: dict[int, str] = {}
+        for row, raw in enumerate(messages.column("value").to_pylist()):
+            if raw is not None and len(raw) not in _INTEGER_BYTES:
+                bad[row] = f"has {len(raw)} bytes, and integers have 1, 2, 4 or 8"
+            good = raw is not None and row not in bad
+            known.append(int.from_bytes(raw, "big", signed=True) if good else None)
+        return Decoded(_whole(pa.array(known, pa.int64()), pa.field(KEY, pa.int64())), bad)
+
+
+_INTEGER_BYTES = (1, 2, 4, 8)
 
 
 class PlainKeys:
@@ -63,7 +86,7 @@ class JsonKeys:
     def __init__(self, decoder: JsonDecoder) -> None:
         """``decoder`` reads the objects."""
         self._decoder = decoder
-        self.identity = f"json keys-1:{decoder.identity}"
+        self.identity = f"json keys-2:{decoder.identity}"
 
     def decode(self, messages: pa.RecordBatch, paths: tuple[str, ...] | None) -> Decoded:
         """Return the field ``key`` of keys that go together."""
@@ -74,44 +97,70 @@ class JsonKeys:
         self, messages: pa.RecordBatch, paths: tuple[str, ...] | None
     ) -> Sequence[tuple[Rows, Decoded]]:
         """Return the field ``key``: objects apart from other values."""
-        keys, scalars, bad = self._other_values(messages.column("value"))
+        keys, kinds, bad = self._other_values(messages.column("value"))
         groups: list[tuple[Rows, Decoded]] = []
-        for chosen, of_objects in ((~scalars, True), (scalars, False)):
-            rows = np.flatnonzero(chosen)
+        for kind in (_OBJECT, _SINGLE, _TYPED):
+            rows = np.flatnonzero(kinds == kind)
             if not len(rows):
                 continue
             values = keys.take(pa.array(rows))
-            if not of_objects:
+            if kind == _SINGLE:
                 values = pc.binary_join_element_wise(b'{"key":', values, b"}", b"")
             batch = pa.RecordBatch.from_arrays([values], ["value"])
             for inner, decoded in self._decoder.decode_apart(batch, None):
                 own = rows[inner]
                 reasons = {**decoded.bad}
                 reasons |= {index: bad[row] for index, row in enumerate(own.tolist()) if row in bad}
-                as_key = as_field(decoded.rows) if of_objects else _only_key(decoded.rows)
+                as_key = (as_field if kind == _OBJECT else _only_key)(decoded.rows)
                 groups.append((own, Decoded(as_key, reasons)))
         return groups
 
-    def _other_values(self, keys: pa.Array) -> tuple[pa.Array, Truths, dict[int, str]]:
-        """Return the keys without envelopes around scalars, which are no objects, and bad ones."""
-        scalars = pc.match_substring_regex(keys, _SCALAR).to_numpy(zero_copy_only=False).copy()
+    def _other_values(self, keys: pa.Array) -> tuple[pa.Array, Kinds, dict[int, str]]:
+        """Return the keys, those in envelopes around single values with these alone, or as the
+        field of an object whose schema says what they are; what each is; and why some are bad.
+        """
+        singles = pc.match_substring_regex(keys, _SCALAR).to_numpy(zero_copy_only=False)
+        kinds = np.where(singles, _SINGLE, _OBJECT)
         bad: dict[int, str] = {}
-        changed = keys.to_pylist() if scalars.any() or _may_have_envelopes(keys) else []
+        changed = keys.to_pylist() if singles.any() or _may_have_envelopes(keys) else []
         for row, raw in enumerate(changed):
-            if not scalars[row] and _ENVELOPE not in raw:
+            if not singles[row] and _ENVELOPE not in raw:
                 continue
             try:
                 value = load_json(raw)
             except ValueError as error:
                 # A part of an object would otherwise be read as one value.
-                if scalars[row]:
+                if singles[row]:
                     bad[row], changed[row] = f"is no JSON: {error}", b"null"
                 continue
             if isinstance(value, dict) and set(value) == {"schema", "payload"}:
                 payload = _payload_of(raw, value)
-                if payload is not None:
-                    changed[row], scalars[row] = payload, True
-        return pa.array(changed, pa.binary()) if changed else keys, scalars, bad
+                if payload is None:
+                    continue
+                whole = struct_around(KEY, value)
+                if whole is None or value["payload"] is None:
+                    changed[row], kinds[row] = payload, _SINGLE
+                else:
+                    schema = json.dumps(whole["schema"]).encode()
+                    changed[row] = b'{"schema":%b,"payload":{"key":%b}}' % (schema, payload)
+                    kinds[row] = _TYPED
+        return pa.array(changed, pa.binary()) if changed else keys, kinds, bad
+
+
+_OBJECT, _SINGLE, _TYPED = range(3)
+
+
+def struct_around(name: str, envelope: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return an envelope of Connect's around a value with a schema as that of an object with the
+    one field ``name``; None if there is no such schema, or it is that of an object.
+    """
+    schema = envelope["schema"]
+    if not isinstance(schema, dict) or schema.get("type") in (None, "struct"):
+        return None
+    whole = {"type": "struct", "fields": [{**schema, "field": name}]}
+    if struct_reader(json.dumps(whole).encode()) is None:
+        return None
+    return {"schema": whole, "payload": {name: envelope["payload"]}}
 
 
 def _may_have_envelopes(keys: pa.Array) -> bool:
@@ -303,6 +352,8 @@ def make_key_decoder(name: str, *, keep_nulls_in: Collection[str] = (), **settin
     """Make what decodes keys, by the name of its decoder.  Raises ``ConfigurationError``."""
     if name in ("text", "bytes"):
         return PlainKeys(of_text=name == "text")
+    if name == "integer":
+        return IntegerKeys()
     if name == "avro":
         return make_decoder(name, of_keys=True, **settings)
     decoder = make_decoder(name, keep_nulls_in=keep_nulls_in, **settings)

@@ -17,7 +17,7 @@ from secor.core.model import SCHEMA, Chunk
 from secor.core.text import load_json
 from secor.parsing.decoders.connect_types import struct_reader
 from secor.parsing.decoders.json import JsonDecoder
-from secor.parsing.decoders.keys import KeyReader
+from secor.parsing.decoders.keys import KeyReader, struct_around
 from secor.tables.rows.row_changes import DELETE, ReadChanges
 
 RESERVED = frozenset({"_file", "_pos", "_deleted", "_spec_id", "_partition"})
@@ -209,6 +209,10 @@ def _key_object(key: Sequence[str], raw: bytes | None) -> bytes | None:
     enveloped = isinstance(data, dict) and set(data) == {"schema", "payload"}
     if enveloped and isinstance(data["payload"], dict) and _is_schema(data["schema"]):
         return raw  # read with its schema: it says what JSON does not
+    if enveloped and len(key) == 1 and data["payload"] is not None:
+        whole = struct_around(key[0], data)
+        if whole is not None:
+            return json.dumps(whole).encode()
     data = data["payload"] if enveloped else data
     if isinstance(data, dict):
         return json.dumps(data).encode()

@@ -222,6 +222,9 @@ def test_keys_of_rows_that_change_are_read_as_their_converter_does(tmp_path: Pat
     json_keys = {"key.converter": "org.apache.kafka.connect.json.JsonConverter"}
     config, _ = imported(tmp_path, {**CHANGES, **json_keys})
     assert config["parser"]["key"] == {"decoder": "json", "field": "none"}
+    long_keys = {"key.converter": "org.apache.kafka.connect.converters.LongConverter"}
+    config, _ = imported(tmp_path, {**CHANGES, **long_keys})
+    assert config["parser"]["key"] == {"decoder": "integer", "field": "none"}
 
 
 def test_keys_and_values_of_one_registry_name_it_once(tmp_path: Path) -> None:
@@ -257,7 +260,11 @@ def test_keys_and_values_of_one_registry_name_it_once(tmp_path: Path) -> None:
     [
         ({}, AVRO, PropertyOutcome.UNNEEDED),
         (CHANGES, "org.apache.kafka.connect.storage.StringConverter", PropertyOutcome.UNNEEDED),
-        (CHANGES, "org.apache.kafka.connect.converters.LongConverter", PropertyOutcome.UNSUPPORTED),
+        (
+            CHANGES,
+            "org.apache.kafka.connect.converters.DoubleConverter",
+            PropertyOutcome.UNSUPPORTED,
+        ),
     ],
 )
 def test_keys_that_need_no_decoder_or_have_none(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -68,6 +69,12 @@ def parse(
     return [rows[offset] for offset in sorted(rows)], reasons, kinds
 
 
+def in_connects_envelope(kind: str, value: object, name: str | None = None) -> bytes:
+    """Return a key of one value as Connect's JSON converter writes it."""
+    schema = {"type": kind, "optional": False, **({} if name is None else {"name": name})}
+    return json.dumps({"schema": schema, "payload": value}).encode()
+
+
 @pytest.mark.parametrize(
     ("decoder", "raw", "field"),
     [
@@ -79,6 +86,12 @@ def parse(
         ("json", b'"seven"', "seven"),
         ("json", b'{"schema": {"type": "int64", "optional": false}, "payload": 7}', 7),
         ("json", b'{"schema": null, "payload": {"id": 7}}', {"id": 7}),
+        ("json", b'{"schema": {"type": "bytes"}, "payload": "3q0="}', b"\xde\xad"),
+        ("json", in_connects_envelope("int32", 1, "io.debezium.time.Date"), date(1970, 1, 2)),
+        ("json", b'{"schema": {"type": "none"}, "payload": "3q0="}', "3q0="),
+        ("integer", (-7).to_bytes(8, "big", signed=True), -7),
+        ("integer", b"\0\0\1\0", 256),
+        ("integer", b"\x80\0", -32768),
         ("messagepack", b"\x81\xa2id\x07", {"id": 7}),
     ],
 )
@@ -93,6 +106,8 @@ def test_a_key_is_a_field_of_its_message(decoder: str, raw: bytes, field: object
     [
         ("text", b"\xff", "decode: key: is not UTF-8"),
         ("json", b"", "decode: key: empty payload"),
+        ("json", in_connects_envelope("int32", "x"), "decode: key: key: an integer is expected"),
+        ("integer", b"\0\0\1", "decode: key: has 3 bytes, and integers have 1, 2, 4 or 8"),
         ("json", b"seven", "decode: key: is no JSON"),
         ("json", b'7, "v": 8', "decode: key: is no JSON"),
         ("json", b'{"id": 7', "decode: key: "),

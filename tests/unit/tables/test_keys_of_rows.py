@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -88,6 +90,62 @@ def columns_of_keys(world: WorkerWorld, messages: Sequence[Keyed]) -> list[dict[
     world.write(*messages)
     assert world.reasons() == []
     return sorted(world.rows(), key=lambda row: int(row["v"]))
+
+
+_UUID = "6f1d6f7a-8f0a-4d4e-9a53-0d3b4a1d2c3e"
+_DAY = date(2018, 6, 20)
+_AT = datetime(2018, 6, 20, 15, 13, 16, 945000)  # noqa: DTZ001
+
+
+def in_connects_envelope(kind: str, value: object, name: str | None = None) -> bytes:
+    schema = {"type": kind, "optional": False, **({} if name is None else {"name": name})}
+    return json.dumps({"schema": schema, "payload": value}).encode()
+
+
+@pytest.mark.parametrize("decoder", ["none", "json"])
+@pytest.mark.parametrize(
+    ("kind", "name", "written", "expected"),
+    [
+        ("int64", None, 7, 7),
+        ("string", None, "a", "a"),
+        ("bytes", None, "3q0=", b"\xde\xad"),
+        ("int32", "io.debezium.time.Date", 17_702, _DAY),
+        ("int64", "io.debezium.time.Timestamp", 1_529_507_596_945, _AT),
+        ("int64", "io.debezium.time.MicroTimestamp", 1_529_507_596_945_000, _AT),
+        ("string", "io.debezium.data.Uuid", _UUID, UUID(_UUID)),
+    ],
+)
+def test_a_key_of_one_value_is_what_its_schema_says(
+    tmp_path: Path, decoder: str, kind: str, name: str | None, written: object, expected: object
+) -> None:
+    parser = {} if decoder == "none" else {"key": {"decoder": decoder, "field": "none"}}
+    world = world_of(tmp_path, {**UPSERT, "key": ["id"]}, parser=parser)
+    column = {"type": kind, "field": "id", **({} if name is None else {"name": name})}
+    made = {"schema": {"type": "struct", "fields": [column]}, "payload": {"id": written}}
+    gone = Keyed(in_connects_envelope(kind, written, name), None)
+    whole = Keyed(json.dumps(made).encode(), None)
+    manifests = world.stage(made, gone, whole)
+    assert world.reasons() == []
+    rows = [(operation, _plain(it)) for _, operation, it in operations(world, manifests)]
+    assert rows == [(0, expected), (1, expected), (1, expected)]
+
+
+def _plain(value: object) -> object:
+    is_uuid = isinstance(value, bytes) and len(value) == len(UUID(_UUID).bytes)
+    return UUID(bytes=value) if is_uuid and isinstance(value, bytes) else value
+
+
+@pytest.mark.parametrize("size", [2, 4, 8])
+def test_a_key_that_a_serialiser_of_integers_wrote_deletes_its_row(
+    tmp_path: Path, size: int
+) -> None:
+    parser = {"key": {"decoder": "integer", "field": "none"}}
+    world = world_of(tmp_path, {**UPSERT, "key": ["id"]}, parser=parser)
+    gone = Keyed((-7).to_bytes(size, "big", signed=True), None)
+    manifests = world.stage({"id": -7}, gone, Keyed(b"-7!", None))
+    assert operations(world, manifests) == [(0, 0, -7), (1, 1, -7)]
+    [reason] = world.reasons()
+    assert "has 3 bytes, and integers have 1, 2, 4 or 8" in reason
 
 
 def test_columns_of_keys_are_beside_those_of_values(tmp_path: Path) -> None:
