@@ -286,15 +286,13 @@ _ARRAYS: dict[str, Kind] = {
     "c_inets": array("inet", pa.string(), lambda rng: f"10.0.{rng.randrange(256)}.1", str),
 }
 
-_POINT = pa.struct(
-    [("x", pa.float64()), ("y", pa.float64()), ("wkb", pa.binary()), ("srid", pa.int32())]
-)
+_POINT = pa.struct([("x", pa.float64()), ("y", pa.float64()), ("wkb", pa.binary())])
 
 
 def _point(text: str) -> dict[str, Any]:
-    """Return a point with its well-known bytes, as Debezium has it."""
+    """Return a point with its well-known bytes, as Debezium has it; its srid is always null."""
     x, y = map(float, text.strip("()").split(","))
-    return {"x": x, "y": y, "wkb": struct.pack("<BIdd", 1, 1, x, y), "srid": None}
+    return {"x": x, "y": y, "wkb": struct.pack("<BIdd", 1, 1, x, y)}
 
 
 _SHAPES: dict[str, Kind] = {
