@@ -596,7 +596,7 @@ def test_infinite_times_are_null_and_counted(tmp_path: Path) -> None:
     world = world_of(tmp_path, DEBEZIUM)
     times = {"day": ("int32", "Date"), "at": ("int64", "MicroTimestamp")}
     times |= {"zoned": ("string", "ZonedTimestamp")}
-    row = [{"field": "id", "type": "int64"}]
+    row: list[dict[str, Any]] = [{"field": "id", "type": "int64"}]
     row += [
         {"field": name, "type": kind, "optional": True, "name": f"io.debezium.time.{debezium}"}
         for name, (kind, debezium) in times.items()
@@ -606,7 +606,7 @@ def test_infinite_times_are_null_and_counted(tmp_path: Path) -> None:
         {"field": "op", "type": "string"},
     ]
     around = {"type": "struct", "fields": fields}
-    known = {"id": 1, "day": 0, "at": 0, "zoned": "1970-01-01T00:00:00Z"}
+    known: dict[str, Any] = {"id": 1, "day": 0, "at": 0, "zoned": "1970-01-01T00:00:00Z"}
     endless = {"id": 2, "day": 2**31 - 1, "at": 2**63 - 1, "zoned": "infinity"}
     partly = {**known, "id": 3, "at": -(2**63) + 1}
     first, *others = (
