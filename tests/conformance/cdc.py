@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +20,10 @@ from tests.conformance.comparing import Comparison, compare
 from tests.conformance.databases import Database
 from tests.conformance.group import Options, converter, write_group
 from tests.conformance.registry import ApicurioRegistry
-from tests.conformance.servers import ConnectWorker
+from tests.conformance.servers import PREFIX, ConnectWorker
+from tests.conformance.source_tables import FORMER, RETYPED, STEPS
 from tests.conformance.storing import StoringGroup
+from tests.conformance.tables import rename_column
 from tests.conformance.workload import Workload, source_rows
 from tests.programs import spark_35
 from tests.soak.row_changes import with_spark_35
@@ -183,6 +185,30 @@ def _change_rows(workload: Workload, options: Options, processes: Processes, say
     say("changing the types of columns")
     workload.alter(1)
     change_some(parts - 1)
+    groups = [group for group in processes.scene.groups if group.table != "hudi"]
+    if groups and RETYPED in workload.sources:
+        _retype(workload, groups, processes, say)
+
+
+def _retype(
+    workload: Workload, groups: Sequence[StoringGroup], processes: Processes, say: Say
+) -> None:
+    """Change a type as no table can follow: its topic stops until its column is renamed."""
+
+    def stopped() -> list[bool]:
+        for group in groups:
+            group.is_committed()  # looks
+        prefix = f"{PREFIX}.public.{RETYPED}/"
+        return [any(place.startswith(prefix) for place in group.stopped) for group in groups]
+
+    workload.alter(STEPS - 1)
+    say("changing a type as no table can follow")
+    _wait(lambda: all(stopped()), processes, "the topic stops")
+    for group in groups:
+        rename_column(processes.scene.sandbox, group.table, RETYPED, "n", FORMER)
+    say("the topic has stopped; its column is renamed")
+    _wait(lambda: not any(stopped()), processes, "the topic goes on")
+    say("the topic goes on")
 
 
 def save_messages(scene: Scene) -> None:

@@ -82,8 +82,10 @@ class Options:
         }
 
     def stored_in(self, table: str) -> list[SourceTable]:
-        """Return the tables that are compared with tables of a kind: Hudi's names are Avro's."""
-        return [it for it in self.sources.values() if table != "hudi" or not it.strange]
+        """Return the tables that are compared with tables of a kind: Hudi's names are Avro's, and
+        its columns are not renamed.
+        """
+        return [it for it in self.sources.values() if table != "hudi" or not it.iceberg_only]
 
     @property
     def length(self) -> str:
@@ -145,7 +147,7 @@ def write_group(
                 "topics": [f"{PREFIX}.public.{it.topic}" for it in options.stored_in(table)],
                 "session_timeout": "10s",
             },
-            "parser": {"max_bad_ratio": "none", **_decoder(registry)},
+            "parser": {"max_bad_messages": 0, "max_bad_ratio": "none", **_decoder(registry)},
             "policy": {"max_messages": 5000, "max_age": "2s"},
             "commit": {"interval": "5s", "timeout": "5s", "coordinator": "alone"},
         },

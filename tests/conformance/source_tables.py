@@ -11,6 +11,12 @@ from types import MappingProxyType
 from tests.conformance.columns import LARGE, TEXTS, Kind, large_text, numeric
 from tests.conformance.postgresql_columns import KINDS
 
+STEPS = 3
+"""Times at which tables are altered."""
+
+RETYPED, FORMER = "retyped", "n_before"
+"""The table whose column ``n`` gets another type at last, and what a person calls it then."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
@@ -78,21 +84,23 @@ class SourceTable:
     """Deleted rows stay in the table, marked."""
 
     strange: bool = False
-    """Its names are not those that Avro has: only JSON and Iceberg have them."""
+    """Its names are not those that Avro has: only JSON has them."""
+
+    iceberg_only: bool = False
 
     @property
     def topic(self) -> str:
         """The last part of the topic's name, and that of the table that is made."""
         return re.sub(r"[^\w]", "_", self.name)
 
-    def altered(self, steps: int = 2) -> SourceTable:
+    def altered(self, steps: int = STEPS) -> SourceTable:
         """Return the table as it is after some steps."""
         columns, gone = dict(self.columns), list(self.gone)
         for alteration in self.alterations:
             if alteration.step < steps:
                 columns.update(alteration.columns)
                 for name in alteration.gone:
-                    del columns[name]
+                    columns.pop(name, None)
                     gone.append(name)
         return replace(self, columns=columns, gone=tuple(gone))
 
@@ -313,6 +321,22 @@ _SOURCES: dict[str, SourceTable] = {
         ),
         as_parts="PARTITION BY HASH (id)",
     ),
+    # No table follows the last change of its type: a person renames the column of the table.
+    RETYPED: SourceTable(
+        RETYPED,
+        ("id",),
+        {"id": KINDS["c_bigint"], "n": KINDS["c_integer"]},
+        alterations=(
+            Alteration(
+                STEPS - 1,
+                f"ALTER TABLE {RETYPED} ALTER COLUMN n TYPE text USING 'number ' || n",
+                {"n": replace(KINDS["c_varchar"], sql="text")},
+                (FORMER,),
+                touches=True,
+            ),
+        ),
+        iceberg_only=True,
+    ),
     "Order Lines": SourceTable(
         "Order Lines",
         ("Line Id",),
@@ -326,6 +350,7 @@ _SOURCES: dict[str, SourceTable] = {
         },
         key_of=lambda number: {"Line Id": str(number)},
         strange=True,
+        iceberg_only=True,
     ),
 }
 SOURCES: Mapping[str, SourceTable] = MappingProxyType(_SOURCES)

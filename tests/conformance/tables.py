@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSelector, FileType, S3FileSystem
-from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog import Catalog, load_catalog
 
 from secor.sandbox import Sandbox
 from tests.soak.changed_tables import newest_files
@@ -28,6 +28,20 @@ def catalog_properties(sandbox: Sandbox, warehouse: str) -> dict[str, str]:
 
 def read_iceberg(sandbox: Sandbox, warehouse: str, name: str) -> pa.Table | None:
     """Return the rows as the Iceberg library has them; None if there is no table."""
+    catalog = _catalog(sandbox, warehouse)
+    if not catalog.table_exists(f"{NAMESPACE}.{name}"):
+        return None
+    return catalog.load_table(f"{NAMESPACE}.{name}").scan().to_arrow()
+
+
+def rename_column(sandbox: Sandbox, warehouse: str, name: str, column: str, other: str) -> None:
+    """Rename a column of a table, as a person does by the Iceberg library."""
+    table = _catalog(sandbox, warehouse).load_table(f"{NAMESPACE}.{name}")
+    with table.update_schema() as update:
+        update.rename_column(column, other)
+
+
+def _catalog(sandbox: Sandbox, warehouse: str) -> Catalog:
     s3 = sandbox.s3
     store = {
         "s3.endpoint": s3.endpoint_url,
@@ -35,10 +49,7 @@ def read_iceberg(sandbox: Sandbox, warehouse: str, name: str) -> pa.Table | None
         "s3.access-key-id": s3.access_key,
         "s3.secret-access-key": s3.secret_key,
     }
-    catalog = load_catalog("secor", **catalog_properties(sandbox, warehouse), **store)
-    if not catalog.table_exists(f"{NAMESPACE}.{name}"):
-        return None
-    return catalog.load_table(f"{NAMESPACE}.{name}").scan().to_arrow()
+    return load_catalog("secor", **catalog_properties(sandbox, warehouse), **store)
 
 
 def read_hudi(sandbox: Sandbox, name: str) -> pa.Table | None:
