@@ -78,7 +78,7 @@ class Options:
                 ),
             )
             for name, source in sources.items()
-            if self.format != "avro" or not source.strange
+            if self.format == "json-schemas" or not source.strange
         }
 
     def stored_in(self, table: str) -> list[SourceTable]:

@@ -84,7 +84,7 @@ class SourceTable:
     """Deleted rows stay in the table, marked."""
 
     strange: bool = False
-    """Its names are not those that Avro has: only JSON has them."""
+    """Its names are none of Avro's, nor of declarations in Avro: only JSON's schemas have them."""
 
     iceberg_only: bool = False
 
