@@ -167,10 +167,10 @@ _RESERVED = {
 def _reserved_key(number: int) -> dict[str, str]:
     return {
         "Uuid": f"00000000-0000-0000-0000-{number % 5:012}",
-        "order": f"1969-12-31 23:59:59.{number % 7:06}+00",
-        "Bytes": f"\\x00ff{number % 3:02x}",
-        "number": f"{-(number % 4) / 4 - 1:.2f}",
-        "group": TEXTS[number % len(TEXTS)],
+        "order": f"1969-12-31 23:59:59.{number % 2:06}+00",
+        "Bytes": f"\\x00ff{number % 11:02x}",
+        "number": f"{-(number % 3) / 4 - 1:.2f}",
+        "group": TEXTS[number % 4],
     }
 
 
