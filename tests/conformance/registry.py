@@ -52,6 +52,10 @@ class ApicurioRegistry(Server):
         settings = {
             "quarkus.http.host": "127.0.0.1",
             "quarkus.http.port": str(self.port),
+            # Its health and metrics have a server of their own, else at port 9000 of all hosts: a
+            # second registry, or whatever else is there, would end this one.
+            "quarkus.management.host": "127.0.0.1",
+            "quarkus.management.port": "0",
             "quarkus.log.level": "WARN",
             "quarkus.http.access-log.enabled": "false",
         }
