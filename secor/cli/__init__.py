@@ -1,0 +1,1 @@
+"""The command line: each command parses, calls and prints; ``main`` finds it by its name."""

@@ -20,31 +20,31 @@ from secor.service.journal import is_journal
 from secor.service.malloc import collect_nothing, collect_seldom
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "run": ("secor.cli.run", "Store the topics of a configuration until stopped."),
-    "config": ("secor.cli.config", "Check, show, write or import a configuration."),
-    "schema": ("secor.cli.schema", "Show the fields of a topic, or write a schema file."),
-    "doctor": ("secor.cli.doctor", "Check servers, rights, disk and limits before you start."),
-    "progress": ("secor.cli.progress", "Show how far behind the group is."),
-    "ls": ("secor.cli.ls", "List stored objects and the offsets in them."),
-    "cat": ("secor.cli.cat", "Print stored messages."),
-    "verify": ("secor.cli.verify", "Prove that every message is stored once."),
-    "evidence": ("secor.cli.evidence", "Check evidence of a verification, without Kafka."),
-    "parser": ("secor.cli.parser", "Show where messages would go, and with which columns."),
+    "run": ("run", "Store the topics of a configuration until stopped."),
+    "config": ("config.commands", "Check, show, write or import a configuration."),
+    "schema": ("parsing.schema", "Show the fields of a topic, or write a schema file."),
+    "doctor": ("doctor.command", "Check servers, rights, disk and limits before you start."),
+    "progress": ("progress", "Show how far behind the group is."),
+    "ls": ("archive.ls", "List stored objects and the offsets in them."),
+    "cat": ("archive.cat", "Print stored messages."),
+    "verify": ("verify.command", "Prove that every message is stored once."),
+    "evidence": ("archive.evidence", "Check evidence of a verification, without Kafka."),
+    "parser": ("parsing.parser", "Show where messages would go, and with which columns."),
     "quarantine": (
-        "secor.cli.quarantine",
+        "archive.quarantine",
         "Show messages that could not be parsed; parse them again.",
     ),
-    "finalize": ("secor.cli.finalize", "Mark complete hours and days."),
-    "backfill": ("secor.cli.backfill", "Parse the backup again and replace wrong objects."),
-    "archive": ("secor.cli.archive", "Join small objects; let the oldest go."),
-    "restore": ("secor.cli.restore", "Write the archive back into Kafka, exactly once."),
-    "recover": ("secor.cli.recover", "Bring a lost cluster back: topics, groups, ACLs, quotas."),
-    "drill": ("secor.cli.drill", "Prove that a lost cluster would come back, and how fast."),
-    "tables": ("secor.cli.tables", "Show a group's tables, commit to them, settle stopped ones."),
-    "offsets": ("secor.cli.offsets", "Show or move committed offsets."),
-    "sandbox": ("secor.cli.sandbox", "Start Kafka, ZooKeeper and an S3 server on this machine."),
-    "version": ("secor.cli.version", "Print the versions of Secor and its libraries."),
-    "completion": ("secor.cli.completion", "Print a completion script for a shell."),
+    "finalize": ("archive.finalize", "Mark complete hours and days."),
+    "backfill": ("backfill.commands", "Parse the backup again and replace wrong objects."),
+    "archive": ("archive.commands", "Join small objects; let the oldest go."),
+    "restore": ("restore.commands", "Write the archive back into Kafka, exactly once."),
+    "recover": ("recover.commands", "Bring a lost cluster back: topics, groups, ACLs, quotas."),
+    "drill": ("recover.drill", "Prove that a lost cluster would come back, and how fast."),
+    "tables": ("tables.commands", "Show a group's tables, commit to them, settle stopped ones."),
+    "offsets": ("offsets.commands", "Show or move committed offsets."),
+    "sandbox": ("sandbox", "Start Kafka, ZooKeeper and an S3 server on this machine."),
+    "version": ("version", "Print the versions of Secor and its libraries."),
+    "completion": ("completion", "Print a completion script for a shell."),
 }
 """Where each command is, and its line in the list: a command is imported when it is called."""
 
@@ -91,7 +91,7 @@ class LazyGroup(click.Group):
         start_no_blas_threads()
         import_structlog()
         module, _ = COMMANDS[cmd_name]
-        command = import_module(module).command
+        command = import_module(f"secor.cli.{module}").command
         assert isinstance(command, click.Command)
         if cmd_name not in STARTING_LONG:
             collect_seldom()

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from secor.cli.doctor.stop_reasons import StopReasons, next_to_store, sentence
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import no_topic_matches, of_topic, table
-from secor.cli.stop_reasons import StopReasons, next_to_store, sentence
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config

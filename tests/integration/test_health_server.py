@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from secor.cli import doctor_checks
+from secor.cli.doctor import checks as doctor_checks
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.clock import SystemClock

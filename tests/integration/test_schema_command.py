@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from secor.cli.schema import command
+from secor.cli.parsing.schema import command
 from secor.core.errors import ConfigurationError, NotFound
 from tests.fakes.registry import running_registry
 

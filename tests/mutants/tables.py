@@ -494,7 +494,7 @@ TABLE_MUTANTS = (
     ),
     Mutant(
         "snapshots of a table that was rolled back expire",
-        "secor/cli/tables_maintain.py",
+        "secor/cli/tables/maintain.py",
         "            stopped[name] = str(error)\n            continue\n",
         "            table = group.catalog.load_table(name)\n",
         ("tests/unit/cli/test_tables_maintain.py",),

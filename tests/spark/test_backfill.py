@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from secor.adapters.local import DirectoryStore
 from secor.archive.backfill.model import PlannedBatch, encode, read_plan
-from secor.cli.backfill import command
+from secor.cli.backfill.commands import command
 from secor.core.errors import ConfigurationError, CorruptFile, Unavailable
 from secor.spark import backfill, read_archive
 from secor.verify.backfill import summary_of

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from secor.adapters.local import DirectoryStore
-from secor.cli.table_spark import merging
+from secor.cli.tables.spark import merging
 from secor.config.load import validate
 from secor.config.model import Config
 from secor.core.clock import SystemClock

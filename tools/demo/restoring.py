@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer
 
-from secor.cli.restore_options import load_job
+from secor.cli.restore.options import load_job
 from secor.core.errors import SecorError, Unavailable
 from secor.jobs.restore.offsets import read_all_offsets
 from secor.sandbox import Sandbox

@@ -11,7 +11,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from secor.cli import archive, cat
+from secor.cli.archive import cat
+from secor.cli.archive import commands as archive
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError
 from secor.core.model import Entry, OffsetRange

@@ -9,7 +9,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from secor.cli import archive, archive_expire
+from secor.cli.archive import commands as archive
+from secor.cli.archive import expire as archive_expire
 from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange, TopicPartition
 from secor.formats import make_format

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from secor.cli.backfill_publish import progress
+from secor.cli.backfill.publish import progress
 
 
 class Terminal(io.StringIO):

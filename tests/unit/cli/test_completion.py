@@ -46,7 +46,7 @@ def test_completing_a_command_imports_none() -> None:
     code = (
         "import sys, click; from secor.cli.main import cli\n"
         "context = click.Context(cli, info_name='secor')\n"
-        "print(len(cli.shell_complete(context, 'veri')), 'secor.cli.verify' in sys.modules)"
+        "print(len(cli.shell_complete(context, 'veri')), 'secor.cli.verify.command' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "1 False\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from secor.cli.config import command
+from secor.cli.config.commands import command
 from secor.cli.run import command as service
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError

@@ -15,7 +15,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from secor.adapters.local import DirectoryStore
-from secor.cli import config, doctor, doctor_checks, store_checks
+from secor.cli.config import commands as config
+from secor.cli.doctor import checks as doctor_checks
+from secor.cli.doctor import command as doctor
+from secor.cli.doctor import store_checks
 from secor.config.model import Config
 from secor.core.errors import AccessDenied, ConfigurationError, LedgerCorrupt, Unavailable
 from secor.core.model import Entry, Intent, LogRange, TopicPartition

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from secor.cli.drill_report import DrillReport, shown
+from secor.cli.recover.drill_report import DrillReport, shown
 from secor.config.stores import Store
 from secor.core.clock import SystemClock
 from secor.core.model import TopicPartition

@@ -15,7 +15,8 @@ from crc32c import crc32c
 
 from secor.adapters.local import DirectoryStore
 from secor.archive.beginning import Agreement, Beginning
-from secor.cli import evidence, verify
+from secor.cli.archive import evidence
+from secor.cli.verify import command as verify
 from secor.core.errors import ConfigurationError, CorruptFile
 from secor.core.model import OffsetRange, TopicPartition
 from secor.formats import make_format

@@ -11,8 +11,8 @@ import pytest
 
 from secor.cli import main
 from secor.cli.exit_codes import Exit
-from secor.cli.restore_options import load_job
-from secor.cli.table_type import TABLE
+from secor.cli.restore.options import load_job
+from secor.cli.tables.options import TABLE
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.tables.catalog import NewTable

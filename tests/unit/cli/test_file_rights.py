@@ -10,7 +10,7 @@ import pytest
 
 from secor.adapters.local import DirectoryStore
 from secor.adapters.s3.client import ModelLoader
-from secor.cli import doctor_checks
+from secor.cli.doctor import checks as doctor_checks
 from secor.cli.exit_codes import Exit
 from secor.cli.main import run
 from secor.config.load import validate

@@ -13,8 +13,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from secor.cli import main, offsets, verify
+from secor.cli import main
 from secor.cli.exit_codes import Exit
+from secor.cli.offsets import commands as offsets
+from secor.cli.verify import command as verify
 from secor.core.errors import ConfigurationError, LedgerCorrupt, Refused, TopicRecreated
 from secor.core.model import Committed, Entry, Intent, LogRange, OffsetRange, TopicPartition
 from secor.formats import make_format

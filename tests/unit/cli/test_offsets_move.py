@@ -13,7 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from secor.cli import offsets
+from secor.cli.offsets import commands as offsets
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, Refused
 from secor.core.model import Entry, Intent, TopicPartition

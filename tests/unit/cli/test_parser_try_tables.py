@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from secor.cli import main, parser
+from secor.cli import main
 from secor.cli.exit_codes import Exit
+from secor.cli.parsing import parser
 from secor.core.model import TopicPartition
 from tests.unit.adapters.iceberg_tables import sqlite_catalog
 from tests.unit.tables.worker_world import WorkerWorld, chunk_of

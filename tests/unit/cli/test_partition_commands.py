@@ -20,9 +20,10 @@ from secor.adapters.local import DirectoryStore
 from secor.batch.batch import Batch
 from secor.batch.policy import Reason
 from secor.batch.workspace import Workspace
-from secor.cli import finalize, quarantine, verify
+from secor.cli.archive import finalize, quarantine
+from secor.cli.archive.quarantine_report import schema_remedy
 from secor.cli.exit_codes import Exit
-from secor.cli.quarantine_report import schema_remedy
+from secor.cli.verify import command as verify
 from secor.config.load import load
 from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError

@@ -8,8 +8,10 @@ from types import ModuleType
 import pytest
 from click.testing import CliRunner, Result
 
-from secor.cli import archive, cat, ls, verify
+from secor.cli.archive import cat, ls
+from secor.cli.archive import commands as archive
 from secor.cli.exit_codes import Exit
+from secor.cli.verify import command as verify
 from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange, TopicPartition
 from secor.formats import make_format

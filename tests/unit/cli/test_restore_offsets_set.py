@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from secor.cli.restore import offsets
+from secor.cli.restore.commands import offsets
 from secor.core.errors import ConfigurationError
 from secor.core.model import OffsetRange
 from secor.jobs.restore.control import check_offset, not_started

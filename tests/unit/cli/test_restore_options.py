@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from secor.cli.restore_options import load_job
+from secor.cli.restore.options import load_job
 from secor.core.errors import ConfigurationError
 
 EXAMPLES = Path(__file__).parents[3] / "config"

@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from secor.adapters.local import DirectoryStore
 from secor.archive.kept_schemas import KeptSchema, KeptSchemas
-from secor.cli.schema import command
+from secor.cli.parsing.schema import command
 from secor.core.errors import ConfigurationError
 from secor.core.model import Chunk, LogRange, TopicPartition
 from secor.schema.schema import RowSchema

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from secor.adapters.kafka.topic_admin import TopicDefinition, TopicDescription
-from secor.cli.doctor_checks import CheckResult
-from secor.cli.table_checks import _rights, of_tables
+from secor.cli.doctor.checks import CheckResult
+from secor.cli.doctor.table_checks import _rights, of_tables
 from secor.config.load import validate
 from secor.config.model import Config
 from secor.core.errors import AccessDenied

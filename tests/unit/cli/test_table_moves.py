@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from secor.archive.repair.move_offset import Move
-from secor.cli.table_moves import refuse_below_vectors, with_dropped_manifests
+from secor.cli.offsets.table_moves import refuse_below_vectors, with_dropped_manifests
 from secor.core.errors import ConfigurationError
 from secor.core.model import Entry, Intent, OffsetRange, TopicPartition
 from secor.core.small_objects import put_bytes

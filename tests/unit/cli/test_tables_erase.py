@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
-from secor.cli import tables_erase
+from secor.cli.tables import erase as tables_erase
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.spark import procedures
 from secor.tables.erasing import LITERALS, Deletion, column_type, holders, parsed

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner, Result
 
-from secor.cli import tables_maintain
+from secor.cli.tables import maintain as tables_maintain
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.spark import procedures
 from secor.tables.maintenance import STEPS, Maintenance

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from secor.cli.doctor.stop_reasons import StopReasons, sentence
 from secor.cli.open_archive import absent_topics
-from secor.cli.stop_reasons import StopReasons, sentence
-from secor.cli.tables_show import _through, _time
+from secor.cli.tables.show import _through, _time
 from secor.config.load import validate
 from secor.config.model import Config
 from secor.core.model import LogRange, TopicPartition

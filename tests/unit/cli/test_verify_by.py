@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from secor.adapters import duckdb_tables
-from secor.cli import verify
 from secor.cli.exit_codes import Exit
+from secor.cli.verify import command as verify
 from secor.core.errors import ConfigurationError
 from tests.unit.cli.verifying_world import VerifyingWorld, with_wrong_bounds
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from secor.cli import verify
 from secor.cli.exit_codes import Exit
+from secor.cli.verify import command as verify
 from secor.core.errors import ConfigurationError
 from tests.unit.cli.verifying_world import VerifyingWorld, with_wrong_bounds
 

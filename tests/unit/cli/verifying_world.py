@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from secor.adapters.iceberg import appending
-from secor.cli import tables_repair, verify
+from secor.cli.tables import repair as tables_repair
+from secor.cli.verify import command as verify
 from secor.core.model import Chunk, Entry, LogRange, TopicPartition
 from secor.tables.staging.manifest import Statistics
 from secor.wiring import clients, table_group

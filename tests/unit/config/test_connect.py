@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from secor.cli.config import command
+from secor.cli.config.commands import command
 from secor.config.connect import aiven_s3, confluent_s3, hudi_sink
 from secor.config.connect.connector_file import read
 from secor.config.connect.partitioners import date_layout

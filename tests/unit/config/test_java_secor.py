@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secor.cli.config import command
+from secor.cli.config.commands import command
 from secor.config.java_secor.convert import DEFAULTS, UNNEEDED, UNSUPPORTED, convert
 from secor.config.java_secor.decoders import named_group
 from secor.config.java_secor.formats import WRITERS

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from secor.archive.kept_schemas import KeptSchema
-from secor.cli.config import command
+from secor.cli.config.commands import command
 from secor.config.load import load
 from secor.config.model import Config
 from secor.config.parser import Parser

@@ -1,6 +1,6 @@
 import structlog
 
-from secor.cli.tables_run import CycleReport
+from secor.cli.tables.run import CycleReport
 from secor.core.errors import TableStopped, Unavailable
 from secor.core.model import TopicPartition
 from secor.service.metrics import Metrics

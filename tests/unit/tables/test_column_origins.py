@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from secor.cli.tables_explain import Refusals
+from secor.cli.tables.explain import Refusals
 from secor.core.model import TopicPartition
 from secor.tables.catalog import Table
 from secor.tables.commit.column_origins import (

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from secor.cli.restore_options import load_job
+from secor.cli.restore.options import load_job
 from secor.config.load import load
 from secor.core.errors import ConfigurationError, Unavailable
 from secor.sandbox import S3Access

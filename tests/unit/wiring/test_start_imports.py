@@ -28,7 +28,7 @@ import {modules}
 print(*sys.modules, sep="\\n")
 """
 DAEMON = "secor.wiring.service, secor.wiring.check_references, secor.adapters.s3"
-LISTING = "secor.cli.ls, secor.adapters.s3"
+LISTING = "secor.cli.archive.ls, secor.adapters.s3"
 
 
 def loaded(modules: str) -> set[str]:
@@ -64,7 +64,7 @@ def test_a_restore_does_not_import_pandas(tmp_path: Path) -> None:
     job.write_text('[group]\nname = "job"\nkind = "restore"\n')
     script = (
         "import sys\nfrom click.testing import CliRunner\n"
-        "from secor.cli.{0} import command\n"
+        "from secor.cli.{0}.commands import command\n"
         "CliRunner().invoke(command, {1})\n"
         "import secor.jobs.recover.recovery, secor.jobs.restore.run\n"
         "print(*sys.modules)"

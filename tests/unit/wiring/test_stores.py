@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from secor.adapters.clouds import CloudStore
-from secor.cli.store_checks import with_short_timeouts
+from secor.cli.doctor.store_checks import with_short_timeouts
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError

@@ -1,0 +1,1 @@
+"""The command ``secor backfill``: its plan, its run, and what publishes it."""

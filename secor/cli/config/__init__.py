@@ -1,0 +1,1 @@
+"""The commands ``secor config``, and the examples that it writes."""

@@ -1,0 +1,1 @@
+"""The commands ``secor offsets``: of topic partitions, of groups, of tables."""

@@ -1,0 +1,1 @@
+"""The commands ``secor parser`` and ``secor schema``: messages tried without a daemon."""

@@ -1,0 +1,1 @@
+"""The commands ``secor recover`` and ``secor drill``."""

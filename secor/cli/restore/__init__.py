@@ -1,0 +1,1 @@
+"""The commands ``secor restore``; ``options`` are those that they share."""

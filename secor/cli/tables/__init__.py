@@ -1,0 +1,1 @@
+"""The commands ``secor tables``, each in its module; ``options`` are those that they share."""
