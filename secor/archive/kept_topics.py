@@ -93,8 +93,10 @@ class KeptTopics:
             if version and self._read(version) == topic:
                 return False
             try:
+                # If absent: of two processes one puts this version, and the other looks again.
                 if put_bytes(self._store, self._key(version + 1), topic.encode(time)):
                     return True
+            # It may be there: the next look finds it, or tries again.
             except OutcomeUnknown:
                 continue
         return False

@@ -135,6 +135,7 @@ def progress_of(
     waiting = [
         TopicPartition(status.topic, status.partition) for status in reported if status.withheld
     ]
+    # Asked once for all: each question goes to every broker.
     opened = reader.open_transactions(waiting) if waiting else {}
     return [
         replace(

@@ -71,6 +71,7 @@ def load_as(
         for key, message in faults.items()
         if not any(reference.startswith(f"{key}.") for reference in unset)  # reported there
     }
+    # Last, so that "not set" replaces what the text of the reference itself is refused for.
     faults |= unknown | unset
     if config is None or faults:
         hint = "\n  the file is empty: 'secor config init' writes one to begin with" * is_empty
@@ -92,6 +93,7 @@ def validate_as(root: type[Root], tree: Mapping[str, Any]) -> tuple[Root | None,
     config: Root | None = None
     faults: dict[str, str] = {}
     missing: set[str] = set()
+    # A copy: the faults are shown with the values that the person wrote.
     corrected = deepcopy(dict(tree))
     for _ in range(ROUNDS):
         try:
@@ -190,6 +192,8 @@ def _correct(tree: dict[str, Any], steps: Sequence[Step], root: type[Section]) -
     last = steps[-1] if steps else ""
     example = schema.example_at(steps, root)
     if isinstance(here, dict) and last in here and example is None:
+        # Away with it, so that its default is checked with the others: a value in its place could
+        # have faults of its own.
         del here[last]
     elif isinstance(here, dict):
         here[last] = {} if schema.section_at(steps, root) else example

@@ -174,6 +174,7 @@ class Output(Section):
     @model_validator(mode="before")
     @classmethod
     def _codec_of_the_format(cls, data: object) -> object:
+        # Before pydantic fills in the field's own default, which cannot depend on the format.
         if not isinstance(data, dict) or "codec" in data:
             return data
         codecs = CODECS.get(str(data.get("format", "sequencefile")))
@@ -189,6 +190,7 @@ class Output(Section):
         elif self.format_settings:
             raise fault("is for formats that packages offer", "format_settings")
         for key, formats in OF_FORMATS.items():
+            # A package's format stores decoded fields, too (see stores_fields).
             takes = self.format in formats or (codecs is None and key in OF_FIELDS)
             if not takes and self.changed(key):
                 raise fault(f"{self.format} has no such setting, only {', '.join(formats)}", key)
@@ -207,6 +209,7 @@ class Output(Section):
         except ValueError:
             why = 'use "secor", "confluent" or a template such as "{topic}-{partition}-{offset}"'
             raise fault(why, "naming") from None
+        # Objects of two generations would have the same names, and the second could not be put.
         if named and self.generation != 1:
             why = f'names of naming = "{self.naming}" have none: leave it 1, or take another prefix'
             raise fault(why, "generation")
@@ -267,6 +270,7 @@ class Output(Section):
 
     def changed(self, key: str) -> bool:
         """Return whether a setting differs from its default."""
+        # Compared with the default, not asked of model_fields_set: a file may write defaults out.
         default = type(self).model_fields[key].get_default(call_default_factory=True)
         return bool(getattr(self, key) != default)
 

@@ -15,6 +15,7 @@ from secor.config.stores import Store
 from secor.config.values import MIB, Duration, Expression, Maybe, Name, Section, Size, fault
 
 _TARGET_NAME = re.compile(r"(?!\.\.?$)([A-Za-z0-9._-]|\{topic\}){1,249}")
+# Messages that are written there would be taken for groups, transactions or the cluster's state.
 BROKERS_OWN = frozenset(
     {
         *("__consumer_offsets", "__transaction_state", "__cluster_metadata"),
@@ -185,6 +186,8 @@ class Writing(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        # The brokers count from the transaction's begin: the other half is for what is still on its
+        # way when the interval is over, and for the commit.
         if self.interval * 2 > self.transaction_timeout:
             raise fault(
                 "must be at most half of writing.transaction_timeout"

@@ -155,6 +155,7 @@ class Source(Section):
             raise fault('belongs to source.kind = "plugin"', "plugin")
         for key in ("since", "until"):
             time = getattr(self, key)
+            # It would be another moment on each machine.
             if time is not None and time.tzinfo is None:
                 raise fault("needs a zone, such as 2026-11-01T00:00:00Z", key)
         if self.since is not None and self.until is not None and self.until <= self.since:

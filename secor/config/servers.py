@@ -251,6 +251,7 @@ class Kafka(KeptCluster, Brokers):
             raise fault("topics are named in kafka.topics already: keep one", "topics_pattern")
         if not self.topics and self.topics_pattern is None:
             raise fault("no topics: name them here, or give kafka.topics_pattern", "topics")
+        # As Kafka advises: two lost heartbeats must not expel a member.
         if self.heartbeat_interval * 3 > self.session_timeout:
             raise fault(
                 f"must be at most a third of kafka.session_timeout ({self.session_timeout:g} s)",

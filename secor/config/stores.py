@@ -146,6 +146,8 @@ class S3(Section):
 
         A put may have one before botocore's.
         """
+        # Never less than it may take: a request that lands later could put an object of an old
+        # batch over one of its successor.
         tries = (self.max_attempts + 1) * (self.connect_timeout + self.read_timeout)
         return tries + self.max_attempts * _LONGEST_BACKOFF
 

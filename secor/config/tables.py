@@ -319,6 +319,7 @@ def without_control_topic(data: Mapping[str, Any]) -> object:
         return kafka
     named = commit.get("control_topic", "none")
     topic = named if named != "none" else f"secor-control-{group.get('name')}"
+    # Names of topics have dots, which match everything in an expression.
     own = re.escape(str(topic))
     if exclude == "none":
         return {**kafka, "topics_exclude": own}

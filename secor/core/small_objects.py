@@ -25,6 +25,8 @@ def with_sha256(metadata: Mapping[str, str], content: Path | bytes) -> dict[str,
     try:
         with content.open("rb") as file:
             return {**metadata, SHA256: hashlib.file_digest(file, "sha256").hexdigest()}
+    # The partition was given up meanwhile, and its files are deleted: nothing is wrong with the
+    # store.
     except FileNotFoundError as error:
         raise RestartPartition(f"{content} is gone: its messages are read again") from error
 

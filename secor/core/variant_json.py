@@ -121,6 +121,7 @@ def dumps(value: Any) -> str:
     value = _with_marked_numbers(value)
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_marked)
     text = _QUOTED_NUMBER.sub(r"\1", text) if _NUMBER in text else text
+    # Escaped: half of a surrogate pair cannot be encoded, and Arrow's text is UTF-8.
     return text.replace(_BYTES, _WRITTEN) if _BYTES in text else text
 
 
@@ -138,6 +139,7 @@ def _marked(value: Any) -> str:
 
 def loads(text: str) -> Any:
     """Read what ``dumps`` wrote, or any JSON."""
+    # A look at the text first: Python's own parser of numbers is many times as fast as ours.
     long = _MAYBE_LONG.search(text) is not None
     value = json.loads(text, parse_float=number if long else None)
     return _with_bytes(value) if _WRITTEN in text else value

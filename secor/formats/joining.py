@@ -253,6 +253,7 @@ def _parquet(inputs: Inputs, sink: Sink, seed: bytes, codec: str | None) -> None
     typed = TypedParquetFormat(codec, metadata_columns=columns)
 
     def rows(key: str, file: BinaryIO) -> Iterator[pa.RecordBatch]:
+        # Damage must not get into the new file, which has fresh checksums over it.
         parquet = pq.ParquetFile(file, page_checksum_verification=True)
         _check_schema(inputs, key, parquet.schema_arrow, schema)
         yield from parquet.iter_batches(ROWS_READ)
@@ -303,6 +304,7 @@ def _avro(inputs: Inputs, sink: Sink, seed: bytes, codec: str | None) -> None:
                     cast("Any", output),
                     schema,
                     codec=CODECS[codec] if codec else blocks.codec,
+                    # By the seed, not by chance: a second attempt writes the same bytes.
                     sync_marker=hashlib.sha256(b"avro" + seed).digest()[:16],
                 )
             # Blocks are taken over as bytes, so all of them must be readable under the first file's

@@ -87,6 +87,8 @@ class PluginFormat:
             text_of,
         )
         given = ",".join(f"{key}={settings[key]!r}" for key in sorted(settings))
+        # The code is a part of it: a new version of the package may give other bytes for the same
+        # rows.
         code = identity_of(entry_point(FORMATS, name))
         self._identity = f"plug-in:{code}({given}):{self._plug_in.identity}"
 
@@ -145,6 +147,7 @@ def reader_of(filename_extension: str) -> PluginReader | None:
     A class that cannot be made without settings reads nothing.
     """
     for name in offered(FORMATS):
+        # One package that cannot be made must not keep the others from reading.
         with suppress(ConfigurationError):
             plug_in = plugged_format(name, {})
             if plug_in.extension == filename_extension:

@@ -49,6 +49,7 @@ def jar_folder(bundle: Bundle, progress: Progress) -> Path:
 def _fetch(bundle: Bundle, folder: Path, progress: Progress) -> None:
     progress(f"fetching {bundle.name} with all it needs, once ({bundle.roughly})")
     folder.parent.mkdir(parents=True, exist_ok=True)
+    # On the same file system as the folder, so that it can be renamed.
     working = Path(tempfile.mkdtemp(prefix=f".{bundle.name}-", dir=folder.parent))
     try:
         jars = pinned_jars(bundle.name)

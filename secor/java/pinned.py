@@ -94,6 +94,7 @@ def check(jars: Sequence[Jar], folder: Path) -> None:
                 f"{jar.file} has the SHA-256 {digest}, and must have {jar.sha256}: the package"
                 " registry for Java, or something on the way to it, gives another file"
             )
+    # A jar more would be on the class path, too, and nobody has looked at it.
     others = {path.name for path in folder.iterdir()} - {jar.file for jar in jars}
     if others:
         raise Unavailable(f"jars that nobody asked for were fetched: {', '.join(sorted(others))}")

@@ -44,6 +44,7 @@ def find_java(oldest: int = OLDEST) -> Path:
             )
         except OSError:
             continue  # named, but not a program
+        # Java prints its version to standard error.
         version = java_version(answer.stderr)
         if answer.returncode == 0 and version is not None and version >= oldest:
             return candidate

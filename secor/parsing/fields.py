@@ -40,6 +40,7 @@ class Texts:
 
     def lookup(self, table: npt.NDArray[np.bool_], null: bool) -> npt.NDArray[np.bool_]:
         """Return ``table`` (one truth for each distinct text) by row; ``null`` for nulls."""
+        # Null has the code -1, which is the last place.
         return np.append(table, null)[self.codes].astype(bool)
 
 
@@ -226,6 +227,7 @@ def _merge_equal(codes: npt.NDArray[np.int64], values: list[str | None]) -> Text
     places: dict[str, int] = {}
     table = [-1 if value is None else places.setdefault(value, len(places)) for value in values]
     if table != list(range(len(values))):
+        # The -1 at the end is what the code -1, of null, finds there.
         codes = np.array([*table, -1], dtype=np.int64)[codes]
     return Texts(codes, list(places))
 

@@ -62,6 +62,7 @@ class Work:
         for row, reason in bad.items():
             if self.live[row]:
                 self.live[row] = False
+                # By the row of the whole chunk: a part of it has numbers of its own.
                 self.lost.bad[int(self.rows[row])] = f"{stage}: {reason}"
 
     def leave_out(self, rows: npt.NDArray[np.bool_]) -> None:

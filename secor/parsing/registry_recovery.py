@@ -122,6 +122,8 @@ def compare_registries(kept: RegistryState, present: RegistryState) -> RegistryC
     missing: list[SchemaVersion] = []
     ids_there: dict[int, set[int]] = {}
     for kept_version in _referenced_first(list(kept.versions.values())):
+        # What it refers to has been looked at before (_referenced_first), so its number there is
+        # known.
         wanted = _with_references_at(kept_version, places)
         there = _same_schema(wanted, present)
         if there is None:
@@ -132,9 +134,14 @@ def compare_registries(kept: RegistryState, present: RegistryState) -> RegistryC
     taken = {
         kept_version.schema_id: kept_version
         for kept_version in missing
+        # An id means one schema in all subjects of a registry, so a missing version cannot have one
+        # that another schema has.
         if not _is_free(kept_version, owners) and kept_version.schema_id not in ids_there
     }
+    # A registry gives a schema that it knows the id that it has already, whatever the subject.
     by_meaning = {version.meaning: version.schema_id for version in present.versions.values()}
+    # Above the kept ids, too: else a new id could be that of another kept schema, and its messages
+    # would be decoded by the wrong one.
     highest = max(
         [*owners, *(kept_version.schema_id for kept_version in kept.versions.values())], default=0
     )
@@ -190,6 +197,8 @@ def _same_schema(wanted: SchemaVersion, present: RegistryState) -> SchemaVersion
     there = present.versions.get(wanted.place)
     if there is not None and there.means(wanted):
         return there
+    # Only in its own subject: compatibility is checked there, and deserialisers may ask for
+    # subjects.
     others = [
         version
         for version in present.versions.values()
@@ -219,6 +228,7 @@ def _referenced_first(versions: Sequence[SchemaVersion]) -> Iterator[SchemaVersi
     def with_references(kept_version: SchemaVersion) -> Iterator[SchemaVersion]:
         if kept_version.place in given:
             return
+        # Before its references: damaged ones may go in a circle.
         given.add(kept_version.place)
         for reference in kept_version.references:
             other = by_place.get((str(reference["subject"]), int(reference["version"])))
@@ -257,9 +267,13 @@ def register(server: RegistryServer, comparison: RegistryComparison) -> list[str
                 f"{version.subject} version {version.version} (id {version.schema_id}): {error}"
             )
     for version in comparison.missing:
+        # Deleted only when all are registered: others may refer to them. They are registered at all
+        # because messages have their ids.
         if version.deleted and version.subject in importing - refused.keys():
             path = f"/subjects/{_quoted(version.subject)}/versions/{version.version}"
             server.send_json("DELETE", path, None)
+    # Last: a subject in the mode IMPORT takes no schemas of producers, and one that is not empty
+    # cannot return to it.
     for subject in sorted(importing - refused.keys()):
         server.send_json("DELETE", f"/mode/{_quoted(subject)}", None)
     for subject, level in sorted(comparison.levels.items()):

@@ -188,6 +188,7 @@ def _edit(
     return pa.StructArray.from_arrays(
         [column for _, column in columns.values()],
         fields=[kind for kind, _ in columns.values()],
+        # Arrow forgets which structures are null where it is given columns alone.
         mask=pa.array(~valid(rows)) if rows.null_count else None,
     )
 

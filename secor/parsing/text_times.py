@@ -61,6 +61,7 @@ def group_by_shape(column: pa.Array) -> Iterator[TextShapeGroup]:
     if not len(rows):
         return
     digits = text - _ZERO
+    # Bytes without a sign: what is below "0" wraps round to more than 9, and stays as it is.
     zeroed = text - digits * (digits <= 9)
     if len(rows) == len(column) and len(text) and (lengths == lengths[0]).all():
         table = zeroed.reshape(len(rows), -1)

@@ -121,6 +121,7 @@ class PostgreSqlServer(Server):
         settings = {
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
+            # Its data are a trial's: speed counts more than a power cut.
             "fsync": "off",
             "shared_buffers": "16MB",
             **self._settings,

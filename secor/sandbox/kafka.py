@@ -140,6 +140,7 @@ def _make_template(template: Path, *, jar_folder_of_kafka: Path) -> None:
         whole.mkdir()
         for name in _FORMATTED:
             shutil.copy(data / name, whole)
+        # Last, in one step: a template that is there is whole.
         whole.rename(template)
 
 

@@ -87,6 +87,8 @@ class Server(ABC):
             setsid=True,
             setsigdef=[signal.SIGPIPE, signal.SIGINT],
         )
+        # With the time of its start: after a restart of the machine the id may be another
+        # process's.
         record = {"pid": pid, "created": psutil.Process(pid).create_time()}
         self._record.write_text(json.dumps(record))
 
@@ -163,6 +165,7 @@ class Server(ABC):
             if abs(process.create_time() - record["created"]) > _SAME_PROCESS:
                 return None  # the id went to another process
             if process.status() == psutil.STATUS_ZOMBIE:
+                # It is our own child: waiting for it takes the zombie away.
                 self._gone(process, 0.0)
                 return None
         except (FileNotFoundError, psutil.NoSuchProcess):

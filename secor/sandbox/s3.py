@@ -140,6 +140,7 @@ def _build_versitygw(program: Path, progress: Progress) -> None:
         )
         if answer.returncode != 0:
             raise Unavailable(f"versitygw could not be built:\n{answer.stdout}{answer.stderr}")
+        # In one step, so that a program that is there is whole.
         (Path(working) / "versitygw").rename(program)
 
 

@@ -94,6 +94,7 @@ class Sandbox:
                 )
             if catalog is not None:
                 plan = with_catalog(plan, catalog)
+            # Before anything starts: a sandbox that is interrupted is found again by its ports.
             save_plan(plan, directory)
             sandbox = cls(directory, plan, progress)
             sandbox._start()
@@ -178,6 +179,7 @@ class Sandbox:
                     self._progress(f"{server.name} is ready, {time.monotonic() - started:.1f} s")
         except (SecorError, KeyboardInterrupt):
             for server in new:
+                # Only those that were started here: others were running before, and are used.
                 server.kill()
             raise
 

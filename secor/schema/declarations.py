@@ -57,6 +57,7 @@ class AvroDeclaration:
         Raises ``FaultError``.
         """
         name, namespace = self._name(schema, namespace)
+        # While its fields are read: a record within itself would never end, and is JSON text there.
         self._named[name] = JSON
         fields = schema.get("fields")
         if not isinstance(fields, list):

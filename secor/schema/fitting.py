@@ -163,6 +163,7 @@ def _items(
 
     def say() -> str:
         counts = range(1, len(items) + 1)
+        # Halved, not one by one: a list of a million items has its culprit after twenty tries.
         first = bisect_left(counts, True, key=lambda count: misfit(items[:count], 0) is not None)
         return str(misfit(items[first : first + 1], first))
 
@@ -171,6 +172,8 @@ def _items(
     try:
         return fit(items, 0)
     except MisfitError as error:
+        # The reason is only looked for when it is asked for: most misfits are found again row by
+        # row.
         raise error if len(items) == 1 else MisfitError(say) from None
 
 
@@ -211,6 +214,7 @@ def fill_missing(column: pa.Array, target: pa.Field, parent: pa.Array, path: str
     if not column.null_count or (target.nullable and not target.metadata):
         return column
     if target.metadata and DEFAULT in target.metadata:
+        # The default as one more row, from which empty ones take it.
         both = pa.concat_arrays([column, default_of(target, path)])
         rows = np.arange(len(column))
         empty = column.is_null().to_numpy(zero_copy_only=False)
@@ -257,6 +261,7 @@ def _map_of_struct(
     """A struct's fields are the keys, by name, those without a value left out."""
     parts = [
         (field.name, fit_array(column, kind.item_field, inner, marked=is_mixed(field), rules=rules))
+        # By name: the order in which the fields of a chunk came up must not change the file.
         for field, column in sorted(children(array), key=lambda child: child[0].name)
         for inner in (f"{path}.{field.name}",)
         if column.null_count < len(column)

@@ -60,6 +60,8 @@ def observe(array: pa.Array, *, marked: bool = False, declared: bool = False) ->
     Struct fields are in the order of the column, those without a value left out.
     """
     kind = array.type
+    # First: a column without values has the type that its neighbours gave it, which says nothing
+    # about it.
     if array.null_count == len(array):
         return pa.nulls(len(array))
     if declared:
@@ -111,6 +113,7 @@ def narrow(doubles: pa.Array) -> pa.Array:
     """Return int64 if every one is an integer that a double holds exactly."""
     values = pc.fill_null(doubles, 0.0).to_numpy(zero_copy_only=False)
     whole = (np.trunc(values) == values) & (np.abs(values) <= EXACT)
+    # -0.0 is no integer: as one it would lose its sign.
     if not whole.all() or (np.signbit(values) & (values == 0)).any():
         return doubles
     return doubles.cast(pa.int64())
@@ -285,6 +288,8 @@ def widen(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
     if pa.types.is_map(kind) and pa.types.is_map(other):
         return pa.map_(pa.string(), widen(kind.item_type, other.item_type))
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(other):
+        # An instant and the reading of a local clock have no common type: which zone the clock has
+        # nobody knows.
         if (kind.tz is None) == (other.tz is None):
             zone = kind.tz if kind.tz == other.tz else "UTC"
             return pa.timestamp(max(kind.unit, other.unit, key=UNITS.index), zone)
@@ -312,6 +317,8 @@ def _decimal(kind: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     if len(both) < 2:
         return None
     scale = max(scale for _, scale in both)
+    # The digits before the point of the one, and behind it of the other: less would lose some of
+    # either.
     digits = max(precision - scale for precision, scale in both) + scale
     return pa.decimal128(digits, scale) if digits <= MOST_DIGITS else None
 

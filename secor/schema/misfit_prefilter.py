@@ -121,6 +121,8 @@ def _expression(kind: pa.DataType) -> str | None:
     """Return what texts match that are read as ``kind``, unusual ones left out."""
     if pa.types.is_integer(kind):
         sign = "-?" if pa.types.is_signed_integer(kind) else ""
+        # One digit less than the largest number has: longer ones may be too large, and are looked
+        # at singly.
         return rf"\A{sign}[0-9]{{1,{kind.bit_width * 3 // 10 - 1}}}\z"
     if pa.types.is_decimal(kind):
         fraction = rf"(\.[0-9]{{1,{kind.scale}}})?" if kind.scale > 0 else ""

@@ -102,6 +102,7 @@ def seen_together(
     """
     look = _Look(groups, times, numbers, rules, known)
     seen = look.seen()
+    # Ends, because each turn makes one more field text, which takes everything.
     while (path := look.worst_path(seen.type)) is not None:
         look.texts.add(path)
         seen = look.seen()
@@ -212,6 +213,8 @@ class _Look:
             bad += len(bad_rows)
         if bad <= total * (1 - MAJORITY) or not misfits:
             return None
+        # One at a time: with the worst field as text, the messages that it made bad may have no
+        # other fault.
         return max(misfits, key=lambda path: misfits[path])
 
     def _misfits(

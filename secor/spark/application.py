@@ -52,8 +52,10 @@ def watch_executors(
     try:
         while not stopping.wait(LOOK_EVERY):
             tracker = context._jsc.sc().statusTracker()
+            # Less the driver, which Spark counts among its executors.
             jobs, executors = len(tracker.getActiveJobIds()), len(tracker.getExecutorInfos()) - 1
             if watch.gives_up(monotonic(), jobs=jobs, executors=executors):
+                # Before the stop: what fails because of it asks why.
                 giving_up()
                 context._jsc.sc().stop()
                 return
@@ -134,6 +136,8 @@ class TableApplication:
         application = self.start()
         with self._lock:
             if table not in self._sessions:
+                # A session of its own: temporary views of two tables that are written side by side
+                # have one name.
                 self._sessions[table] = application.newSession()
             return self._sessions[table]
 

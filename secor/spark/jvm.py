@@ -46,6 +46,7 @@ def starting() -> Iterator[None]:
     _take_interrupts()
     launcher: Any = java_gateway
     own = launcher.Popen
+    # PySpark has no other place where its process can be had before the JVM has answered.
     launcher.Popen = _launch
     try:
         yield
@@ -116,6 +117,7 @@ def end() -> None:
 
 
 def _send(number: signal.Signals) -> None:
+    # Not of a process that has ended: its id may be another group's by now.
     if _State.process is not None and _State.process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(_State.process.pid, number)

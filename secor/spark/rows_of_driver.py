@@ -110,6 +110,7 @@ def arrow_frame(session: SparkSession, rows: pa.Table, columns: StructType) -> D
 def reads_files_of_driver(session: SparkSession) -> bool:
     """Return whether Spark's tasks see this machine's files, which are not encrypted."""
     context: Any = session.sparkContext
+    # A file of ours would be in clear text where Spark encrypts what it puts on disks.
     return str(context.master).startswith("local") and not context._encryption_enabled
 
 
@@ -215,6 +216,7 @@ def keep_rows(
     """
     values = _ValuesOfOthers(source, known, most_bytes) if known is not None else None
     if values is not None and values.are_too_many:
+        # Before the file is begun: what it would take from other rows does not fit into memory.
         return False
     file = RowFile(target)
     start = 0

@@ -83,6 +83,7 @@ def start_spark(
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # 200 by default, for clusters: a merge of some thousand rows would be mostly empty tasks.
         "spark.sql.shuffle.partitions": "8",
         **REMEMBERED,
         **settings,
@@ -93,6 +94,8 @@ def start_spark(
     if not under_spark_submit():
         # Else Spark's workers are the first python3 on the PATH, which may not have this package.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # Before the JVM starts, which inherits it: Iceberg's Java library takes some credentials
+        # from nowhere else.
         os.environ.update(environment)
         if "JAVA_HOME" not in os.environ:
             os.environ["JAVA_HOME"] = str(spark_java_home(log.parent))

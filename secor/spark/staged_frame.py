@@ -122,6 +122,7 @@ class StagedReader:
         path, most_row_bytes = None, self.most_row_bytes
         if reads_files_of_driver(session):
             path = Path(stack.enter_context(_temporary_directory(session))) / "changes.parquet"
+            # Beyond that the file is the better way, where tasks can read it.
             most_row_bytes = min(most_row_bytes, MOST_PLANNED_BYTES)
         row = row_type(staged.columns)
         rows = DriverRows(row, path, most_row_bytes)
@@ -190,6 +191,7 @@ class StagedReader:
                 left_out.update(pc.list_flatten(batch.column(KEPT.name)).unique().to_pylist())
                 if order is not None:
                     order.add(batch)
+                # Given up for good: reading goes on, for the rows are needed all the same.
                 if order is not None and order.nbytes > self.most_key_bytes:
                     order = None
         rows.close()
@@ -232,6 +234,7 @@ def _keep(path: Path, kept: Truths, known: KnownValues | None) -> Path | None:
     target = path.with_name("last.parquet")
     if not keep_rows(path, target, kept, known):
         return None
+    # The disk need not hold both for the time of the merge.
     path.unlink()
     return target
 

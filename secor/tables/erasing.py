@@ -68,6 +68,7 @@ class Deletion:
 
     def _literal(self, value: Value) -> str:
         match value:
+            # Before the numbers: a truth is an int for Python, and Spark would compare it with 1.
             case bool():
                 return "true" if value else "false"
             case str():
@@ -164,6 +165,8 @@ class Holders:
 def holders(before: Table, after: Table, branch: str = MAIN) -> Holders:
     """Return what may still hold the rows that were deleted between two looks at a table."""
     kept = {snapshot.snapshot_id for snapshot in _ancestors(after, branch)}
+    # Only what came with the deletion is free of the rows: every older snapshot may still have
+    # them.
     kept -= {snapshot.snapshot_id for snapshot in _ancestors(before, branch)}
     old = sorted(
         (candidate for candidate in after.snapshots.values() if candidate.snapshot_id not in kept),
@@ -186,6 +189,7 @@ def _ancestors(table: Table, branch: str) -> list[Snapshot]:
     snapshot = table.head(branch)
     while snapshot is not None:
         ancestors.append(snapshot)
+        # A parent may have expired: the chain ends there.
         snapshot = None if snapshot.parent_id is None else table.snapshots.get(snapshot.parent_id)
     return ancestors
 

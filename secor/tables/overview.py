@@ -134,6 +134,8 @@ def look_at(
     try:
         loaded, record = committer.look(table, settles=True)
         uuid = loaded.uuid
+        # Twice: with ``settles`` the record is read even of a table that is stopped, the second
+        # look says why it is.
         committer.look(table)
         chosen = select(table, loaded.uuid, record, staged)
         why = committer.why_no_commit(loaded) if chosen.files else ""

@@ -104,6 +104,8 @@ def spark_catalog(name: str, properties: Mapping[str, str]) -> SparkCatalog:
     kind = _kind(properties)
     options = {
         "io-impl": FILE_IO,
+        # Each look asks the catalog: a cached table would be an older one than the library for
+        # Python has committed.
         "cache-enabled": "false",
         **_KINDS[kind],
         **_region(properties),

@@ -176,6 +176,7 @@ def _rows(part: Part, table: Table) -> Iterator[TriedRow]:
     children = dict(zip([child.name for child in column.type], column.flatten(), strict=True))
     values = _values(children[ROW], table)
     names = {int(field.metadata[FIELD_ID]): field.name for field in table.schema}
+    # Under the key of a message's place nothing is ever updated.
     put = "append" if set(table.key) == set(INSERT_KEY) else "upsert"
     kept = children[KEPT.name].to_pylist() if KEPT.name in children else [()] * len(values)
     for operation, own, ids in zip(children["operation"].to_pylist(), values, kept, strict=True):

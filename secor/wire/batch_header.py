@@ -24,6 +24,7 @@ CODEC = 0x07
 """The bits of the attributes for the compression."""
 CONTROL = 0x20
 """The attribute of a batch of transaction markers."""
+# Not the last number of 64 bits: the offset after it must fit as well.
 LARGEST_OFFSET = 2**63 - 2
 
 FIELDS = np.dtype(
@@ -157,6 +158,7 @@ def _fault(
         return f"the batch says its CRC32C is {header.crc:08x} and its bytes give {crc:08x}"
     if header.last_offset_delta < 0 or header.count < 0:
         return f"{header.count} records up to offset delta {header.last_offset_delta}"
+    # Offsets only rise: two batches that overlap would store messages twice, or out of order.
     if header.base_offset < after:
         return f"the batch begins below offset {after}, where the one before it ended"
     if header.base_offset + header.last_offset_delta > LARGEST_OFFSET:

@@ -120,6 +120,8 @@ def _walk(data: bytes) -> compiled.Walked | None:
     while len(data) - position >= LENGTH_FOLLOWS:
         (length,) = _LENGTH.unpack_from(data, position + _LENGTH_AT)
         end = position + LENGTH_FOLLOWS + length
+        # Brokers cut answers at a number of bytes: what is left is the beginning of a batch, and
+        # comes again with the next fetch.
         if end > len(data):
             break
         if end - position < HEADER.size or data[position + _MAGIC_AT] != 2:

@@ -96,6 +96,8 @@ class Passes:
             try:
                 records = decompress(codec, view[begin:end], self._most)
             except InvalidPayload as error:
+                # What comes before the damaged batch is good, and is given before the error is
+                # raised.
                 if single > self._first:
                     yield self._end(single)
                 base = int(self._run.heads["base_offset"][self._wanted[single]])
@@ -152,6 +154,8 @@ class Passes:
         records, frame_sizes = compiled.decompress_frames(
             codec, self._run.data, self._spans[frames, 1:], most, room
         )
+        # A frame that the extension does not read is left to the library, which also says what is
+        # wrong with it.
         readable = frame_sizes >= 0
         frames, frame_sizes = frames[readable], frame_sizes[readable]
         ends = np.cumsum(frame_sizes)

@@ -63,6 +63,7 @@ def same_names(raw: bytes, data: Bytes, buffer: pa.Buffer, fields: Fields) -> pa
             return None
         value_at.append(place)
         value_length.append(length)
+        # A length of -1 is null, and has no bytes.
         positions = place + np.maximum(length, 0)
         if (positions > fields.end).any():
             return None
@@ -90,6 +91,7 @@ def _name_of_all(raw: bytes, data: Bytes, positions: Places) -> bytes | None:
         wanted = np.uint64(int.from_bytes(part, "little"))
         words = eights[positions + (1 + start)]
         if len(part) < _EIGHT:
+            # Of the last eight bytes only those of the name: what follows is the value's length.
             words &= np.uint64((1 << 8 * len(part)) - 1)
         if (words != wanted).any():
             return None
@@ -170,6 +172,8 @@ def read_headers(raw: bytes, data: Bytes, buffer: pa.Buffer, fields: Fields) -> 
     if (column := same_names(raw, data, buffer, fields)) is not None:
         return column
     places = np.concatenate(list(_headers(raw, data, fields)))
+    # The vectors have the first headers of all records, then the second ones: here they come record
+    # by record.
     places = places[np.lexsort((places[:, 1], places[:, 0]))]
     names = gather(buffer, places[:, 2], places[:, 3])
     values = gather(buffer, places[:, 4], places[:, 5])

@@ -55,6 +55,7 @@ def read_many(
     bits |= word >> np.uint32(2) & np.uint32(0x1FC000)
     bits |= word >> np.uint32(3) & np.uint32(0xFE00000)
     signed = bits.view(np.int32)
+    # Zigzag: the last bit is the sign.
     numbers = signed >> 1 ^ -(signed & 1)
     after = positions + (np.bitwise_count(mask) >> 3)
     if stops.all():

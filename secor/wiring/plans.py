@@ -72,6 +72,7 @@ def plan_for(
         schema = row_schema(output, kept)
         growth = GrowthFinder(schema, propose, output.numbers) if propose is not None else None
         parser = _parser(settings, schema, growth, count, limited=limited)
+        # A partition group may also store messages as they came, sorted by their fields.
         log_format = _fields_format(output, schema) or _message_format(output)
         streams = _streams(settings, topic, root, log_format)
     else:
@@ -149,6 +150,8 @@ def growing_plans(
         made = plan_for(config, topic, count)
         if erasures is None:
             return made
+        # Messages that were erased from the archive may still be in the topic: read again, they
+        # would come back.
         return replace(made, parser=erasures.parser(made.root, made.generation, made.parser))
 
     lock = threading.Lock()
@@ -268,6 +271,8 @@ def _streams(
     from secor.wiring.parsers import routed_streams
 
     output = settings.output
+    # Never in the group's own format: what is here could not be decoded, and must be kept as it
+    # came.
     streams = {QUARANTINE: OutputStream(quarantine_root(root), make_format("sequencefile"))}
     for name, target in routed_streams(settings.parser, topic).items():
         directory = topic_root(output.prefix, target, hashed=output.hash_prefix)
@@ -326,6 +331,7 @@ def _fields_format(output: Output, schema: RowSchema) -> LogFormat | None:
     }
     if output.format == "jsonlines":
         settings["types"] = output.json_types
+    # Lines are written as they come, so jsonlines has no such setting.
     rows = GROUP_ROWS.get(output.format)
     if rows is not None:
         settings[rows] = getattr(output, rows)

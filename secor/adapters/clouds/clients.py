@@ -117,6 +117,7 @@ def _connect(
 ) -> Any:
     """Return obstore's client; nothing is sent yet.  Raises ``ConfigurationError``."""
     authorities = connection.get("ca_bundle")
+    # Only to see that the file can be read: obstore's own error does not name it.
     tls.client_context(provider.section, authorities=authorities)
     attempts = connection.get("max_attempts", 5)
     connecting = timedelta(seconds=connection.get("connect_timeout", 10.0))
@@ -132,6 +133,7 @@ def _connect(
     }
     retries = {
         "max_retries": attempts - 1,
+        # Long enough for all attempts: obstore gives up at this time, however many are left.
         "retry_timeout": attempts * (connecting + asking + timedelta(seconds=LONGEST_BACKOFF)),
         "backoff": {"max_backoff": timedelta(seconds=LONGEST_BACKOFF)},
     }

@@ -84,6 +84,8 @@ class Definitions(NoopCatalog):
         place = self.location_of(name, location)
         metadata = new_table_metadata(schema, partition_spec, sort_order, place, properties or {})
         key = self._key(name, 0)
+        # The listing for a table with later versions; the put, if absent, for one that is made at
+        # the same time.
         if self._newest(name) is not None or not self._put(key, metadata):
             raise TableAlreadyExistsError(f"{name} has a definition already")
         return self._table(name, metadata, key)
@@ -104,6 +106,8 @@ class Definitions(NoopCatalog):
         for requirement in requirements:
             requirement.validate(present.metadata)
         metadata = update_table_metadata(present.metadata, updates)
+        # The number behind the one that the requirements were checked with: the first one to put it
+        # wins.
         key = self._key(name, _number(present.metadata_location) + 1)
         if not self._put(key, metadata):
             raise CommitFailedException(f"{key} was put by somebody else")
@@ -125,6 +129,7 @@ class Definitions(NoopCatalog):
             body = read_bytes(self._store, key)
             if body is None:
                 raise NoSuchTableError(f"{key} has gone")
+            # A version never changes, so it is read once.
             self._known[key] = TableMetadataUtil.parse_raw(body.decode())
         return self._known[key]
 

@@ -120,6 +120,7 @@ def check_writable(library: Catalog) -> None:
 
     if not isinstance(library, SqlCatalog):
         return
+    # An update of no row: the database checks the right to write, and changes nothing.
     nothing = update(IcebergTables).where(false()).values(metadata_location="")
     with translated("its database"), library.engine.begin() as connection:
         connection.execute(nothing)

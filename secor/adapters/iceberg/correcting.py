@@ -62,6 +62,7 @@ def corrections(
         for name in _FIELDS.get(fault.what, ()):
             by_id = right.setdefault(name, dict(getattr(file, name) or {}))
             for field_id, column in contents.columns.items():
+                # Only what is recorded is corrected: a table may leave out metrics of a column.
                 if column.name == fault.column and by_id.pop(field_id, None) is not None:
                     value = _right_value(name, contents, field_id)
                     by_id |= {} if value is None else {field_id: value}
@@ -166,5 +167,6 @@ def _differs(file: DataFile, corrections: Corrections) -> bool:
 def _corrected(file: DataFile, right: Mapping[str, Any]) -> DataFile:
     fields = {name: right.get(name, getattr(file, name)) for name in _DATA_FILE}
     corrected = DataFile.from_args(**fields)
+    # The library's data file has it next to its fields, so it is not copied with them.
     corrected.spec_id = file.spec_id
     return corrected

@@ -79,6 +79,7 @@ class ColumnContents:
         self.hidden += hidden
         values = _comparable(array, self.kind).drop_null()
         if isinstance(self.kind, _FLOATING):
+            # Iceberg counts NaN, and no bound may be one.
             is_nan = pc.is_nan(values)
             self.nans += is_nan.true_count
             values = values.filter(pc.invert(is_nan))
@@ -140,6 +141,8 @@ def read_contents(
                     contents.columns[key].add(values, hidden)
         contents.row_groups = rows.row_groups
         contents.left_out = dict(rows.left_out or {})
+    # Only now is it known: a later stripe may leave out a column that earlier ones had, and the
+    # nulls in its place are no values.
     for name in contents.left_out:
         parts = [
             key
@@ -297,6 +300,7 @@ def encode_bound(kind: PrimitiveType, value: Any, *, is_upper: bool = False) -> 
             cut = value.decode()[:LONGEST_BOUND].encode()
         else:
             cut = value[:LONGEST_BOUND]
+        # A text that was cut is less than the whole: right as a lower bound, wrong as an upper one.
         return None if is_upper and cut != value else cut
     match kind:
         case BooleanType():
@@ -306,6 +310,8 @@ def encode_bound(kind: PrimitiveType, value: Any, *, is_upper: bool = False) -> 
         case DoubleType():
             return struct.pack("<d", value)
         case DecimalType():
+            # The fewest bytes of two's complement, as the specification asks: // 8 + 1 has room for
+            # the sign's bit.
             size = (value if value >= 0 else ~value).bit_length() // 8 + 1
             return int(value).to_bytes(size, "big", signed=True)
     return struct.pack("<i" if isinstance(kind, IntegerType | DateType) else "<q", value)

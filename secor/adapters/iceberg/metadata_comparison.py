@@ -101,6 +101,7 @@ def compare_files(
             wrong = tuple(comparison.manifest_faults(manifest, entries))
         if wrong:
             yield ComparedFile(manifest.manifest_path, wrong=wrong, corrections={})
+        # Puffin files are deletion vectors: they have no columns to compare.
         files = [
             entry.data_file for entry in entries if entry.data_file.file_format != FileFormat.PUFFIN
         ]
@@ -124,6 +125,7 @@ class _Comparison:
         for field in spec.fields:
             if isinstance(field.transform, BucketTransform):
                 buckets.setdefault(field.source_id, []).append(field.transform.num_buckets)
+        # Once more: this runs in threads of a pool, which have contexts of their own.
         with localcontext(EXACT):
             try:
                 with naming_damage(self._io, file):
@@ -132,6 +134,7 @@ class _Comparison:
                     right = corrections(file, contents, wrong)
             except CorruptFile as error:
                 return ComparedFile(file.file_path, damage=str(error))
+        # A repair writes entries of manifests anew, and would drop what a newer format has in them.
         if not self._is_correctable:
             wrong = tuple(replace(fault, cure=REWRITE) for fault in wrong)
             right = None
@@ -168,6 +171,7 @@ class _Comparison:
             values = [plain(entry.data_file.partition[place]) for entry in entries]
             if None in values and not summary.contains_null:
                 yield wrong(field.name, "presence of null partitions", "no", "yes")
+            # None says that nobody has looked.
             if NAN in values and summary.contains_nan is False:
                 yield wrong(field.name, "presence of NaN partitions", "no", "yes")
             known = sorted(
@@ -281,6 +285,7 @@ def _partition_faults(
 ) -> Iterator[WrongMetadata]:
     true_values = _partition_values(field, source)
     recorded = plain(value)
+    # All rows of a file are of one partition; a file without values has none to be wrong about.
     if true_values is not None and true_values - {recorded}:
         kind = source.kind if isinstance(field.transform, IdentityTransform) else None
         if isinstance(field.transform, TruncateTransform):
@@ -321,10 +326,13 @@ def _ordered_transform(field: PartitionField, kind: PrimitiveType) -> Callable[[
         case TruncateTransform():
             width = field.transform.width
             if isinstance(kind, StringType):
+                # Texts are cut after characters, bytes after bytes.
                 return lambda value: value.decode()[:width].encode()
             return lambda value: (
                 value[:width] if isinstance(value, bytes) else value - value % width
             )
+        # // goes down before 1970, too, as the specification wants, and so does % for truncated
+        # numbers.
         case DayTransform():
             return lambda value: value // day
         case HourTransform():

@@ -46,6 +46,7 @@ def _connecting(properties: Mapping[str, object]) -> tuple[tuple[str, str], ...]
         for name, value in properties.items()
         if name.startswith(CONNECTION_PREFIXES)
     }
+    # Sorted: equal properties in another order share a file system, too.
     return tuple(sorted(named.items()))
 
 

@@ -56,6 +56,8 @@ class Uses:
         return differing
 
     def _servers_differ(self, other: Uses) -> bool:
+        # The id decides where both know it: one ensemble has several addresses, and a name may lead
+        # to another one.
         if self.ledger_id is not None and other.ledger_id is not None:
             return self.ledger_id != other.ledger_id
         return self.servers != other.servers and not set(self.servers) & set(other.servers)
@@ -117,12 +119,16 @@ def decide(statements: Collection[Statement]) -> Uses | None:
     """
     accepted = [statement for statement in statements if statement.accepted is not None]
     if accepted:
+        # The least generation, not the largest number of members: processes that differ and come in
+        # numbers must not outvote those that have committed.
         return min(
             accepted, key=lambda statement: (statement.accepted or 0, statement.uses.process)
         ).uses
     candidates = sorted((statement.uses for statement in statements), key=lambda uses: uses.process)
     for uses in candidates:
         agreeing = sum(not uses.differences(other) for other in candidates)
+        # More than half: of two equal halves neither may read, for each would take the other for
+        # the one that differs.
         if agreeing * 2 > len(candidates):
             return uses
     return None
@@ -150,6 +156,7 @@ def verdicts(statements: Mapping[str, Statement]) -> dict[str, AgreementAnswer]:
 
 def split(user_data: bytes) -> tuple[bytes, bytes | None]:
     """Return an assignor's own user data, and what is said behind it; None if nothing is."""
+    # Behind the assignor's own user data, which it finds as if nothing were added.
     own, mark, said = bytes(user_data).partition(MARK)
     return own, said if mark else None
 

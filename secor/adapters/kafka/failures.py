@@ -148,4 +148,6 @@ def _describe(error: BaseException) -> str:
 
 def _spoke_tls(error: BaseException) -> bool:
     frame = _FRAME.search(str(error))
+    # The client reads the first four bytes as a length: an alert's are 0x15, the version, and half
+    # of its own length.
     return frame is not None and int(frame[1]) >> 16 == _TLS_ALERT

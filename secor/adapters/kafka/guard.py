@@ -110,4 +110,5 @@ def _class(name: str) -> Any:
 
 
 def _has(kind: Any, attribute: str) -> bool:
+    # Attributes that ``__init__`` sets are in no class: its code names them.
     return hasattr(kind, attribute) or attribute in kind.__init__.__code__.co_names

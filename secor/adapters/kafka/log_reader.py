@@ -251,6 +251,7 @@ class KafkaReader:
             if fetch is not None:
                 heard = time.monotonic()
                 for chunk in decode(topic_partition, fetch):
+                    # A batch goes on beyond ``end``: brokers send whole ones.
                     yield chunk.until(end)
                     if chunk.next_offset >= end:
                         return
@@ -291,6 +292,7 @@ class KafkaReader:
         fetcher = self._client.fetcher
         completed: deque[Any] = insides.completed_fetches(fetcher)
         if not completed:
+            # Or those of an earlier round: a fetch that was under way then is not sent again.
             for sent in await insides.send_fetches(fetcher) or insides.sent_fetches(fetcher):
                 await self._answered(sent)
         if not completed:
@@ -323,6 +325,8 @@ class KafkaReader:
         fetch: Fetch = records.read()
         if fetch.next_offset > fetch.start:
             state = self._client.subscription.assignment[to_client(where)]
+            # The client moves its position only for records that it decodes itself: without this it
+            # would fetch the same again.
             state.position = OffsetAndMetadata(fetch.next_offset, "", fetch.leader_epoch)
             return fetch
         return fetch if fetch.error is not None else None

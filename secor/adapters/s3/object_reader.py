@@ -91,6 +91,7 @@ class S3ObjectReader(RangedObject):
         if self._body is None:
             self._body = self._ask()
         read = self._body.readinto(view[: self._left])  # type: ignore[arg-type]
+        # The answer ended too early: a 0 would mean the end of the object to readers.
         if not read:
             raise IncompleteReadError(actual_bytes=0, expected_bytes=self._left)
         self._position += read
@@ -110,6 +111,8 @@ class S3ObjectReader(RangedObject):
 
     def _require_object(self, answer: Mapping[str, Any]) -> None:
         require(answer, ("Body", "ContentLength", "ETag"), f"read {self._name}")
+        # Windows are requests of their own: another object under the key in between would be mixed
+        # with this one.
         self._require_same(answer["ETag"])
 
     def _drop(self) -> None:

@@ -64,6 +64,8 @@ class PutTemplate:
         parts, path = urlsplit(url), quote(key, safe="/~")
         sent = {name.lower(): _text(value) for name, value in headers.items()}
         signed_for = _SIGNED_FOR.match(sent.get("authorization", ""))
+        # Whatever a put of our own could not repeat: another signature, a key or credentials
+        # elsewhere in the address, certificates, proxies.  Such stores get all puts from botocore.
         if (
             signed_for is None
             or sent.get("x-amz-content-sha256") != "UNSIGNED-PAYLOAD"
@@ -75,6 +77,8 @@ class PutTemplate:
         ):
             return None
         return cls(
+            # As botocore signs it: with the scheme's own port the server computes another
+            # signature.
             host=parts.netloc.removesuffix(_PORTS[parts.scheme]),
             path=parts.path.removesuffix(path),
             region=signed_for[1],

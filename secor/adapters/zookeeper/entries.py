@@ -97,6 +97,8 @@ def read_nodes(
     """
     paths = (*layout.data(key), *([layout.epoch(key)] if with_epoch else []))
     for _ in range(_TRIES):
+        # The first node once more, as the last one: requests of a session are answered in their
+        # order.
         *nodes, again = session.fresh([*paths, paths[0]])
         if _modified(nodes[0]) == _modified(again):
             return nodes

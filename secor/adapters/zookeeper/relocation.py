@@ -118,6 +118,8 @@ class ZooKeeperMovableLedger:
         self._session.ensure_path(epoch_path)
         lock = Lock(self._session, self._layout.lock(topic_partition), self._owner)
         try:
+            # As a process that commits does: one that runs all the same keeps its lock, and the
+            # move fails here.
             lock.acquire(LOCK_TIMEOUT)
             write = Write(self._session, lock.path, self._record)
             offset, intent, topic_id = self._layout.data(topic_partition)
@@ -129,6 +131,7 @@ class ZooKeeperMovableLedger:
             write.put(topic_id, entry.topic_id, seen.topic_id)
             epoch = entry.leader_epoch
             write.set(epoch_path, "" if epoch is None else encode_epoch(epoch, entry.committed))
+            # In the same transaction as the entry: after it nobody holds the topic partition.
             write.delete_lock()
             write.send(str(topic_partition))
             lock.gone()

@@ -66,6 +66,7 @@ class BufferedSocket:
                 sent = self._socket.send(self._unsent)
             except (BlockingIOError, ssl.SSLWantWriteError):
                 self._wait_for(select.POLLOUT)
+            # TLS may have to read before it can write: a key update, for example.
             except ssl.SSLWantReadError:
                 self._wait_for(select.POLLIN)
             else:
@@ -123,6 +124,7 @@ class WakeUps:
         return len(data)
 
     def _wake(self) -> None:
+        # One byte wakes the loop; more would only fill the pipe, and a full one blocks.
         if self._unread and not self._is_awake:
             self._writer.send(b"\0")
             self._is_awake = True

@@ -94,6 +94,7 @@ def segments_of(covers: Sequence[Segment]) -> list[Segment]:
 
 
 def _free(wanted: OffsetRange, taken: Sequence[OffsetRange]) -> list[OffsetRange]:
+    # One before: the range that begins below may reach into this one.
     index = max(0, bisect_right(taken, wanted) - 1)
     start, free = wanted.start, []
     while index < len(taken) and taken[index].start < wanted.end:

@@ -75,6 +75,7 @@ class ExistingObjects:
             floors = self._floors(listed, wanted.start)
             for archived in listed:
                 first = archived.name.start_offset
+                # By names first: only these few need a request for their metadata.
                 if floors.get(_place(archived), 0) <= first < wanted.end:
                     candidates[archived.key] = archived
         self._ask(candidates.values())

@@ -100,6 +100,8 @@ class BackfillPlan:
     @property
     def id(self) -> str:
         """16 hex digits over everything in it."""
+        # Of the content: the same plan, made twice, stages to the same place, and another one never
+        # does.
         return hashlib.sha256(encode(self)).hexdigest()[:16]
 
     @property

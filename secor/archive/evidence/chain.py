@@ -186,6 +186,8 @@ def read_chain(store: ObjectStore, root: str) -> Chain:
         if data is None:
             raise NotFound(f"{stored.key}: was listed and is gone: check again")
         link = _decoded(stored.key, data)
+        # By hash as well: one key may have been rewritten more than once, with other bytes each
+        # time.
         links |= {(record.key, record.sha256): link for record in link.old}
     return Chain(store, links)
 

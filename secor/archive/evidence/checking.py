@@ -78,6 +78,7 @@ class CheckJournal:
     def note(self, stored: StoredObject) -> None:
         """Write down that an object is the same."""
         line = json.dumps([stored.key, stored.size, stored.modified])
+        # Flushed line by line: a check of days that is killed goes on where it was.
         print(line, file=self._file, flush=True)
 
     def close(self) -> None:
@@ -112,6 +113,8 @@ class Check:
             partitions = [owner for owner in self.evidence.partitions if owner.topic == topic]
             beginnings = read_beginnings(self.store, directories[0])
             chain = read_chain(self.store, directories[0])
+            # Listed after the records of rewrites: a rewrite in between shows up as missing, not as
+            # an addition without explanation.
             listed = {
                 stored.key: (directory, stored)
                 for directory in directories
@@ -124,6 +127,8 @@ class Check:
                 ):
                     explained = _explained(finding, beginnings, directories)
                     yield _carried_on(explained, records, chain)
+            # After all partitions: only now is known which objects took the place of others, and so
+            # are no additions.
             rest = {key: described for key, described in listed.items() if key not in chain.reached}
             yield from self._added(topic, partitions, rest)
 

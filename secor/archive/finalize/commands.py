@@ -19,6 +19,7 @@ PLACEHOLDER = re.compile(r"\{(\w+)\}")
 def split(template: str) -> list[str]:
     """Return the arguments of a template.  Raises ``ConfigurationError``."""
     try:
+        # Split before anything is filled in: a value with blanks or quotes stays one argument.
         arguments = shlex.split(template)
     except ValueError as error:
         raise ConfigurationError(f"it is no command: {error}") from error

@@ -115,6 +115,7 @@ class Finalizer:
         slowest_partition = slowest(progress)
         outcome = FinalizedTopic(self._topic, self._root, slowest_partition, self._delay)
         through = slowest_partition.through if slowest_partition is not None else None
+        # After the progress was read: what is listed now has all that was committed then.
         periods = self._read_periods(outcome)
         outcome.periods = len(periods)
         for period_objects in periods:
@@ -122,6 +123,8 @@ class Finalizer:
                 self._look(period_objects, period_objects.marker, outcome)
             elif not period_objects.objects:
                 continue
+            # The slowest partition decides: one without a message of this hour may still bring
+            # some.
             elif through is None or period_objects.period.end + self._delay > through:
                 outcome.waiting.append(period_objects)
             elif dry_run:
@@ -150,6 +153,7 @@ class Finalizer:
             period_objects = periods.setdefault(period.path, PeriodObjects(period))
             period_objects.objects.append((name, stored))
         for path, marker in markers.items():
+            # A marker whose objects are gone, expired perhaps, is nobody's.
             if path in periods:
                 periods[path].marker = marker
         return sorted(
@@ -163,6 +167,8 @@ class Finalizer:
         try:
             for output_partition in period_objects.output_partitions:
                 leaf = self._leaf(output_partition)
+                # Actions first, the marker last: a run that ends in between does them again, and
+                # the mark never promises what is not done.
                 for action in self._actions:
                     action(leaf)
         except (ActionFailed, ConfigurationError) as error:
@@ -208,6 +214,8 @@ class Finalizer:
         suspects = [
             (name, stored)
             for name, stored in period_objects.objects
+            # Clocks of store and machine differ, and an object may have come while the marker was
+            # made: those around it are looked up by their offsets.
             if stored.modified > marker.modified - CLOSE and name.end is None
         ]
         recorded = self._recorded(marker) if suspects else None

@@ -113,6 +113,7 @@ def _after(start: datetime, unit: str) -> datetime:
     if unit == "Y":
         return start.replace(year=start.year + 1)
     if unit == "m":
+        # 32 days after the first are always in the next month.
         return (start.replace(day=1) + timedelta(days=32)).replace(day=1)
     lengths = {"d": 86_400, "H": 3_600, "M": 60, "S": 1}
     return start + timedelta(seconds=lengths[unit])

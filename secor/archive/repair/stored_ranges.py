@@ -44,6 +44,7 @@ def extents_of(
         topic_partition.topic, partitions=[topic_partition.partition], superseded=superseded
     )
     return [
+        # Only the last objects without metadata are read: of the others names say enough.
         extent if extent.end is not None else replace(extent, end=_end_of(archive, extent.archived))
         for extent in with_extents(list(stored_objects))
     ]

@@ -67,6 +67,8 @@ class FieldSearch:
                 try:
                     for records in ahead.read(archived):
                         offsets = records.column("offset").to_numpy(zero_copy_only=False)
+                        # Below what is settled: objects behind it may be of a batch that is made
+                        # again.
                         chosen = self.chosen(records) & (offsets < end)
                         yield offsets[chosen]
                 except CorruptFile as error:
@@ -84,6 +86,7 @@ class FieldSearch:
             hits = column.lookup(table, null=False)
             chosen[rows] = hits
             self.found_values.update(self.values.intersection(column.distinct))
+            # Tombstones have no value that could be decoded: they are not unread.
             self.unread += sum(bool(with_value[rows[row]]) for row in decoded.bad)
         return chosen
 

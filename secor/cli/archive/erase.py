@@ -140,6 +140,7 @@ def erase_command(
                 result.searched, result.outcomes = eraser.run(
                     wanted.all, workspace, tombstones=tombstones
                 )
+        # After the rewriting: what it has replaced and deleted is a noncurrent version by now.
         result.versions = _Versions.of(eraser, delete=old_versions and not dry_run)
         result.copies = eraser.copies()
         hashed = eraser.secret.hasher(topic)

@@ -106,8 +106,12 @@ def import_offsets(
                 for place in partitions
             ]
             if settings.group.kind == "table":
+                # Tables have offsets of their own, in their snapshots: rows below them would be
+                # there twice.
                 moves = _of_tables(moves, settings, reader.topic_id(topic), store)
             planned += [(row, change, archive) for row, change in moves]
+        # All partitions are planned before any is moved: one that is refused must not leave the
+        # group half moved.
         _show([row for row, _, _ in planned], as_json=as_json)
         if dry_run:
             click.echo(DRY_RUN, err=as_json)
@@ -155,6 +159,8 @@ def _plan(
         return Row(place, committed, committed, f"the group has no offset: {begins}"), None
     offset = offsets[place].offset
     row = Row(place, committed, offset)
+    # The intent is settled by its own end: with another offset in the entry, its objects would be
+    # neither committed nor deleted.
     if before is not None and before.intent is not None:
         raise Refused(
             f"{place}: objects of [{before.intent.start}, {before.intent.end}) are being put: let"
@@ -168,6 +174,7 @@ def _plan(
             " to overwrite it"
         )
     log = reader.log_range(place)
+    # Consumers would be out of range there, and kafka.reset would say where they begin.
     if offset > log.last:
         raise ConfigurationError(
             f"{place}: offset {offset} is beyond the log's end {log.last}: the topic was created"
@@ -245,6 +252,7 @@ def export_offsets(config: Path, group: str, dry_run: bool, as_json: bool, yes: 
         wanted = {
             row.topic_partition: Committed(row.after) for row in rows if row.after is not None
         }
+        # The brokers answer for each partition by itself.
         for error in groups.commit(group, wanted).values():
             raise error
         click.echo(f"{how_many(len(wanted), 'offset')} written for {group}", err=as_json)

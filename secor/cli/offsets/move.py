@@ -74,6 +74,8 @@ def move_ledger(
                 source,
                 target,
                 plan,
+                # Called again between the copy and the closing: a process may have started since
+                # the first look.
                 lambda: _refuse_running(after, source, target),
                 time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 by=f"{_user()}@{socket.gethostname()}",

@@ -145,6 +145,8 @@ def _drill(
         with open_recovery(settings, cluster) as recovery:
             chosen = sampled(recovery.job, sample)
             done.found(recovery, sample)
+        # Opened again, for the cluster that was found: with a backup that still runs the newest one
+        # may be another by now.
         with open_recovery(chosen, done.cluster) as recovery:
             _room(recovery.job, done)
             started = time.monotonic()

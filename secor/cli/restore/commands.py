@@ -87,6 +87,8 @@ def stop(config: Path) -> None:
 
     with _started_job(config) as (job, control, _):
         control.request(RequestedState.STOPPED)
+        # After the request: a daemon that is fenced looks at the record, and must find that it is
+        # to end.
         fenced = fence_all(job)
         what = f"{how_many(fenced, 'transactional id')} fenced"
         if not job.transactional:

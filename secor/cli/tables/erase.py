@@ -213,6 +213,7 @@ class _Erasing:
 
         deletion = result.deletion
         assert deletion is not None
+        # Before the deletion: the snapshots that it does not have afterwards are free of the rows.
         before = self._look(result.table)
         if before.head(self.config.commit.branch) is None:
             return
@@ -226,6 +227,7 @@ class _Erasing:
             if dry_run or not result.rows:
                 return
             self._delete(spark, deletion.delete(*name))
+            # Counted again: rows that came between the first count and the commit are still there.
             result.left = int(call(spark, count)["messages"])
         except Unavailable as error:
             result.why, result.unavailable = str(error), True

@@ -62,6 +62,7 @@ def expire(config: Path, dry_run: bool, older_than: float, as_json: bool) -> Non
     """
     from secor.wiring.table_group import open_table_group
 
+    # An hour at least, whatever is asked for: a file may be put before the manifest that names it.
     before = time.time() - max(older_than * DAY, 3600.0)
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
@@ -70,6 +71,7 @@ def expire(config: Path, dry_run: bool, older_than: float, as_json: bool) -> Non
         # What is staged is read first: what comes later is younger than anything that may go.
         staged = group.staged()
         names = tables_of_group(group.catalog, group.name, group.named, group.namespaces, staged)
+        # All is listed before anything is deleted: a fault in between leaves everything as it was.
         for expired in list(_expired(group, staged, names, before)):
             if not dry_run:
                 group.objects.delete(expired.key)
@@ -99,6 +101,7 @@ def _expired(
         except TableStopped as error:
             click.echo(f"{error}; what belongs to it stays", err=True)
     commits = list(expired_commits(group.history, tables, before))
+    # Commits first: merged changes may go only when the commits that name them go, too.
     yield from commits
     yield from expired_manifests(staged, tables, before)
     yield from expired_plans(group.plan_notes, group.open_fingerprints, before)

@@ -148,6 +148,8 @@ def _run(
         for step, statement in of_table.items():
             try:
                 outcome = call(spark, statement)
+            # The next table all the same: one that fails must not keep the others from being
+            # maintained.
             except Unavailable as error:
                 click.echo(f"{table}: {error}", err=True)
                 yield {"table": table, "step": step, "error": str(error)}

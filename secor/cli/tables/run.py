@@ -135,6 +135,7 @@ def run(config: Path) -> int:
     metrics = Metrics()
     board = TableBoard(clock, _sender(), fixed_tables(settings))
     observer = TableTelemetry(metrics, clock, board)
+    # A merge may take long: only many intervals and ten minutes without a turn mean that it hangs.
     health = Health(clock, limit=10 * settings.commit.interval + 600.0)
     pages = pages_of_tables(settings.group.name, board, health, clock)
     with metrics_server(settings.metrics, health, metrics, pages), merging(settings) as engine:
@@ -177,6 +178,7 @@ def _coordinate(
         closing(SharedChannel(open_channel(settings, observer.event))) as channel,
         elected(settings) as leads,
     ):
+        # An end of its own: events that the board takes are not missing at the coordinator.
         heard = channel.end()
         coordinator = group.coordinator(channel.end(), observer, leads, _sender())
         observer.board.watch(coordinator)
@@ -185,9 +187,12 @@ def _coordinate(
                 health.beat()
                 for event in heard.receive():
                     observer.board.hear(event)
+                # A process starts one JVM in its life, so a new process is needed.
                 if engine is not None and engine.ended:
                     return False
         finally:
+            # Also after an error: metrics and status page must not go on saying that this process
+            # leads.
             coordinator.step_down()
     return True
 
@@ -213,6 +218,8 @@ def commit(config: Path, now: bool) -> int:
         closing(open_channel(settings if asks else _silent(settings), lambda *_: None)) as channel,
     ):
         ready = getattr(channel, "ready", None)
+        # Before the first step: answers that come before this process reads the topic would be
+        # missed.
         if ready is not None and not ready.wait(READY):
             raise Unavailable("the control topic does not answer: use --now")
         timing = Timing(0.0, settings.commit.timeout, asks=asks)

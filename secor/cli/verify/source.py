@@ -141,6 +141,7 @@ def verify_source(
 
     assert options.source is not None
     default = PASSWORDS["mariadb" if is_mariadb(options.source) else "postgresql"]
+    # No option has the password itself: everybody on the machine can read arguments.
     password = os.environ.get(options.source_password or default)
     if password is None and options.source_password is not None:
         raise ConfigurationError(f"--source-password: {options.source_password} is not set")
@@ -178,6 +179,7 @@ def _load(
     for name in group.tables(group.staged()):
         if not any(route_that_changes(group.config, topic, name) for topic in wanted):
             continue
+        # Several rows may have one key then, so rows cannot be compared by it.
         if appends_to(group.config, known, name):
             stopped.append(f"table {name}: messages are appended to it as rows, too")
             continue

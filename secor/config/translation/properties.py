@@ -161,6 +161,7 @@ def lines(path: Path, text: str) -> Iterator[tuple[int, str]]:
         if line[:1] in ("#", "!") or (not line and not joined):
             continue
         first_number = first_number or number
+        # An odd number: an even one is backslashes that are escaped.
         if (len(line) - len(line.rstrip("\\"))) % 2:
             joined += line[:-1]
             continue

@@ -98,6 +98,7 @@ def _expand_streams(start: Callable[[], Expander], data: bytes, limit: int) -> b
     room = limit
     while True:
         stream = start()
+        # One byte more than there is room for shows that there is more, without making all of it.
         part = stream.decompress(data, room + 1)
         room -= len(part)
         if room < 0:
@@ -105,6 +106,7 @@ def _expand_streams(start: Callable[[], Expander], data: bytes, limit: int) -> b
         if not stream.eof:
             raise ValueError("its compressed data is cut short")
         parts.append(part)
+        # Hadoop's gzip may have several members in a row.
         data = stream.unused_data
         if not data:
             return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -133,6 +135,7 @@ def _bzip2_compress(data: Content) -> Sequence[bytes]:
 def _zstd_expand(data: bytes, limit: int) -> bytes:
     def read() -> bytes:
         expander = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+        # By a stream: a frame need not say how large its content is, and may lie about it.
         with expander.stream_reader(data, read_across_frames=True) as stream:
             parts = []
             room = limit + 1
@@ -186,6 +189,7 @@ def _size_at(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _snappy_chunk(chunk: bytes, limit: int) -> bytes:
+    # Asked first: the library takes as much memory as the chunk says.
     if cramjam.snappy.decompress_raw_len(chunk) > limit:
         raise ValueError("a chunk is larger than its frame says")
     return bytes(cramjam.snappy.decompress_raw(chunk))
@@ -230,6 +234,8 @@ def _translate_errors(expand: Callable[[], bytes]) -> bytes:
         raise ValueError(f"it cannot be expanded ({error})") from error
 
 
+# A part of the fingerprint: the two make other bytes of the same data, and a batch that is made
+# again must be the same.
 _ENGINE = "isal-1-stream" if ISAL else "zlib-1"
 
 CODECS: dict[str, Codec] = {

@@ -57,6 +57,9 @@ class Cursor:
         """Take an integer where present, else 0."""
         first = self._bytes[self._at].astype(np.int64)
         width = np.where(present, _INTEGER_BYTES[first], 0)
+        # Eight bytes are read whatever the size, and the shift drops those of others. A shift by 64
+        # is undefined in C and so in NumPy; where there is nothing to read, the result of 63 is not
+        # used.
         bits = np.minimum(64 - 8 * np.maximum(width, 0), 63).astype(np.uint64)
         payload = self._longs[self._at + 1].astype(np.uint64)
         unsigned = (payload >> bits).view(np.int64)
@@ -64,6 +67,7 @@ class Cursor:
         small = np.where(first < 0x80, first, first - 0x100)
         values = np.where(first >= 0xD0, signed, unsigned)
         values = np.where(present, np.where(width == 0, small, values), 0)
+        # An unsigned integer of 64 bits that does not fit into a signed one looks negative here.
         self._good &= (width >= 0) & ~(present & (first == 0xCF) & (values < 0))
         self._advance(np.where(present, 1 + width, 0))
         return values
@@ -121,4 +125,6 @@ class Cursor:
     def _advance(self, by: Longs) -> None:
         after = self._at + by
         self._good &= after <= self._ends
+        # A row that was given up stays where it is: all reads go on for it, and must not leave the
+        # padding.
         self._at = np.where(self._good, after, np.minimum(self._at, self._ends))

@@ -103,6 +103,7 @@ def _pack_same_names(headers: pa.StructArray, count: int) -> tuple[Ints, pa.Arra
     if values.null_count or not _repeat(headers.field("key"), count):
         return None
     sizes = binary_sizes(values).reshape(-1, count)
+    # Longer values have lengths of more bytes, so the bytes between them are not alike.
     if sizes.max() > _SHORT:
         return None
     between = _between_values(headers.slice(0, count))
@@ -221,6 +222,7 @@ def messagepack_keys(records: pa.RecordBatch) -> Keys:
         middle.append(headers)
     tail = _tail(tombstone, appended)
     size = size + total(head) + total(tail)
+    # Numbers that are the same for all rows stay single numbers until here.
     sizes = np.broadcast_to(np.asarray(size), (rows,)).astype(np.int64)
     return Keys(rows, [fixed(sizes, 4), *head], middle, tail, sizes + 4)
 

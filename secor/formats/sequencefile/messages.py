@@ -40,6 +40,7 @@ def unpack_key(raw: bytes, row: int) -> KeyFields:
     import msgpack  # rarely needed, and a hundredth of a start
 
     try:
+        # Keys of maps are numbers here, which the library refuses by default.
         fields = msgpack.unpackb(raw, strict_map_key=False, raw=False)
     except (ValueError, TypeError, OverflowError) as error:
         raise BadRow(row, f"a key that is no MessagePack ({error})") from error

@@ -70,6 +70,8 @@ def _block_at(window: Window, position: int, marker: bytes) -> _Block:
         raise NotEnough
     window.check_marker(position, marker)
     count, position = decode_vint(data, position + len(marker))
+    # Checked before anything is made of it: damaged bytes can name any count and any size, and
+    # memory is taken for them.
     if not 0 < count <= _MOST_RECORDS:
         raise ValueError(f"{count} records; 1 to {_MOST_RECORDS} are expected")
     buffers = []
@@ -110,6 +112,7 @@ def _expand(sizes: bytes, data: bytes, count: int, codec: Codec) -> tuple[Longs,
     if total > LARGEST:
         raise ValueError(f"its items take {total} bytes; at most {LARGEST}")
     expanded = codec.expand(data, total)
+    # Too few or too many bytes: the sizes and the data are not of one block.
     if len(expanded) != total:
         raise ValueError(f"its items should take {total} bytes and take {len(expanded)}")
     return ends, expanded
@@ -118,6 +121,8 @@ def _expand(sizes: bytes, data: bytes, count: int, codec: Codec) -> tuple[Longs,
 def decode_vints(data: bytes, count: int) -> Longs:
     """Return exactly ``count`` non-negative vints.  Raises ``ValueError``."""
     raw = np.frombuffer(data, np.uint8)
+    # Sizes of one byte, or of two with the same head, are nearly all that there is: numpy reads
+    # them at once.
     if len(raw) == count and (raw <= 127).all():
         return raw.astype(np.int64)
     if len(raw) == 2 * count and (raw[0::2] == 0x8F).all():
@@ -194,11 +199,14 @@ def _find_records(window: Window, marker: bytes, end: int | None) -> _Found:
         if length >= 0:
             after = position + 8 + length
             if after > size:
+                # A damaged length: without this the rest of the file would be read to find such a
+                # record.
                 if length > LARGEST:
                     raise window.corrupt(position, f"a record of {length} bytes; at most {LARGEST}")
                 break
             starts.append(position)
             position = after
+        # -1 is Hadoop's mark for a sync marker; lengths below it are damage.
         elif length != -1:
             raise window.corrupt(position, f"a record of {length} bytes")
         elif end is not None and window.base + position >= end:
@@ -288,6 +296,7 @@ def read_split(file: BinaryIO, start: int, end: int, name: str) -> Iterator[pa.R
     kind = _take_header(window)
     if start > window.base:
         file.seek(start)
+        # A new window, from the split's start on: it may be in the midst of a record.
         window = Window(file, name, start)
         if not _find_marker(window, kind.marker):
             return
@@ -341,6 +350,7 @@ def _find_marker(window: Window, marker: bytes) -> bool:
         if position >= 0:
             window.drop(position)
             return True
+        # The beginning of a marker may be at the end of what was read.
         window.drop(max(0, len(window.data) - len(marker) + 1))
     return False
 

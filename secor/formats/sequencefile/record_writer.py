@@ -86,6 +86,8 @@ class RecordBody:
         values = records.column("value")
         keys = self._layout.keys(records)
         value_sizes = binary_sizes(values)
+        # A record's length counts the key, and the value with the four bytes of the value's own
+        # length; the two lengths in front of them are not counted.
         sizes = keys.sizes + value_sizes + 4
         refuse_large(records, sizes)
         before = [fixed(sizes, 4), fixed(keys.sizes, 4)]
@@ -110,6 +112,9 @@ class RecordBody:
         origin = -self._since_sync
         rows = []
         while True:
+            # As Hadoop's writer: before the first record that begins at least so many bytes after
+            # the last marker.  Markers' own bytes do not count, so all of this is computed before
+            # they are put in.
             row = int(np.searchsorted(starts, origin + SYNC_INTERVAL, "left"))
             if row == len(starts):
                 break

@@ -133,6 +133,7 @@ def _leaf(array: pa.Array) -> pa.Array:
     if pa.types.is_date64(kind):
         return array.cast(pa.date32())
     if pa.types.is_timestamp(kind) and kind.tz is not None:
+        # Through integers: a cast of the type would turn the instant into the clock of a zone.
         return array.cast(pa.int64()).cast(pa.timestamp(kind.unit))
     if pa.types.is_duration(kind):
         return array.cast(pa.int64())

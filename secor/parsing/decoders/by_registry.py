@@ -56,6 +56,8 @@ class SchemaReaders(Generic[Reader]):
     def prefetch(self, names: Sequence[SchemaName]) -> None:
         """Ask for the schemas that are new, all at once; see ``SchemaRegistry.prefetch``."""
         new = [name.schema_id for name in names if name not in self._readers]
+        # All before any row is read: a registry that does not answer stops the chunk, and no
+        # message of it goes into quarantine.
         self._registry.prefetch(dict.fromkeys(new))
 
     def reader(self, name: SchemaName) -> Reader:
@@ -68,6 +70,8 @@ class SchemaReaders(Generic[Reader]):
                 raise Undecodable(f"{name} is not in the registry") from error
             if len(self._readers) >= MOST_READERS:
                 self._readers.clear()
+            # Also why there is none: a schema that cannot be used is not planned again for each
+            # message.
             reader = self._readers[name] = self._made(name, registered)
         if isinstance(reader, str):
             raise Undecodable(reader)

@@ -190,6 +190,7 @@ def _plain(values: Sequence[Any], kinds: set[type]) -> pa.Array | None:
     if kinds == {int}:
         return _integers(values)
     if kinds <= {int, float}:
+        # ``type`` and not ``isinstance``: a truth is an int for Python.
         exact = all(type(value) is not int or -EXACT <= value <= EXACT for value in values)
         return pa.array(values, pa.float64()) if exact else None
     if kinds == {bool}:
@@ -265,6 +266,7 @@ def _lists(values: Sequence[Any], node: Node | None) -> pa.Array:
     for value in values:
         ends.append(None if value is None else count)
         count += len(value or ())
+    # A null among the offsets is a null list for Arrow.
     offsets = pa.array([*ends, count], pa.int32())
     return pa.ListArray.from_arrays(offsets, column, type=pa.list_(_field("item", column, mixed)))
 
@@ -273,6 +275,8 @@ def build_typed(objects: list[Any], kind: pa.DataType, bad: dict[int, str]) -> p
     """Build rows of a known struct type; a message that does not fit is added to ``bad``."""
     try:
         return _with_metadata(pa.array(objects, kind), kind)
+    # Arrow says of a whole column that it does not fit, not which row: only then each is tried
+    # alone.
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         for row, item in enumerate(objects):
             reason = _misfit(item, kind)

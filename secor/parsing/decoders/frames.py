@@ -51,6 +51,7 @@ def with_payloads(
 ) -> pa.RecordBatch:
     """Return messages with these values, null in ``bad`` rows."""
     if bad:
+        # Null, not left out: rows keep their places, by which offsets and reasons are found.
         good = np.ones(len(payloads), dtype=bool)
         good[list(bad)] = False
         payloads = pc.if_else(pa.array(good), payloads, pa.scalar(None, payloads.type))
@@ -103,7 +104,10 @@ class _FrameReader:
             content = entry["value"] or b""
             schema = known.get((entry["key"], content))
             if schema is None:
+                # A chunk has few schemas and many messages.
                 schema = known[entry["key"], content] = self._parse_header(entry["key"], content)
+            # Also if the header is bad: the value then has no frame in front, and its first bytes
+            # mean nothing.
             unread[row] = False
             self._take(row, schema)
 
@@ -115,6 +119,7 @@ class _FrameReader:
 
     def _take(self, row: int, schema: SchemaName | str) -> None:
         """Take the schema that a header names, or the reason why it names none."""
+        # A header before may have been good: deserialisers take the last one.
         self._codes[row] = -1
         self._bad.pop(row, None)
         try:

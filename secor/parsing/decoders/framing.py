@@ -150,6 +150,8 @@ class ApicurioFraming(RegistryFraming):
         """See ``RegistryFraming``."""
         _magic(raw, 0)
         long = self.usual_size(raw) == 9
+        # Four zeros after the magic byte are the upper half of an id of 8 bytes: ids count from 1,
+        # so one of 4 bytes is never zero.
         [number], end = _unpack(">xQ" if long else ">xI", raw, "magic and schema id")
         use_id = self.use_id or ("globalId" if long else "contentId")
         schema, size, _ = self.parse_rest(SchemaName(ApicurioId(use_id, number)), raw[end:])
@@ -258,11 +260,14 @@ def _unpack(layout: str, raw: bytes, contents: str) -> tuple[tuple[Any, ...], in
 
 def _decompress(raw: bytes) -> bytes:
     most = min(MOST_DECOMPRESSED, 1024 + MOST_TIMES * len(raw))
+    # With a bound, unlike zlib.decompress, which makes all of a payload before anyone sees its
+    # size.
     reader = zlib.decompressobj()
     try:
         payload = reader.decompress(raw, most)
     except zlib.error as error:
         raise Undecodable(f"invalid zlib: {error}") from error
+    # Whatever is behind the first stream would be dropped without a word.
     if not reader.eof or reader.unused_data:
         raise Undecodable(f"zlib: truncated, longer than {most} bytes, or followed by others")
     return payload
@@ -289,6 +294,8 @@ def _zigzag(raw: bytes, start: int) -> tuple[int, int]:
 
 def _varint(raw: bytes, start: int) -> tuple[int, int]:
     value = 0
+    # 64 bits take ten bytes of seven at most; without the bound a damaged message makes an integer
+    # as long as its bytes have the highest bit.
     for position, byte in enumerate(raw[start : start + 10]):
         value |= (byte & 0x7F) << 7 * position
         if byte < 0x80:

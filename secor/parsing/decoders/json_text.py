@@ -102,6 +102,7 @@ def find_crowded(
     part = content[first:last]
     # The common case, quickly: no bytes as long as the longest row have so many brackets.
     counts = np.cumsum(opening_brackets(part))
+    # Two more: a message may begin and end within a window.
     windows = int((ends - starts).max()) // WINDOW + 2
     most = counts[windows:] - counts[:-windows] if len(counts) > windows else counts[-1:]
     if max(int(counts[:windows][-1]), int(most.max())) <= MAX_DEPTH:
@@ -175,6 +176,8 @@ def read(values: pa.Array) -> pa.StructArray | None:
         table.validate()  # of lists of nulls the reader makes arrays that are too short
     except (pa.ArrowInvalid, UnicodeDecodeError, msgspec.MsgspecError, RecursionError):
         return None
+    # Another number of rows: some message held two objects, or none, and every row behind it would
+    # be another's.
     if table.num_rows != len(values) or not all(map(_exact, table.columns)):
         return None
     if any(map(_has_minus_zero, table.columns)) and _any(values, MINUS_ZERO):
@@ -225,6 +228,7 @@ def _read_as_sampled(values: pa.Array, text: pa.Buffer) -> pa.Table | None:
         table = _parse(text, _without_times(sample), others="error")
     except pa.ArrowInvalid:
         return None
+    # A list or an object that was empty in the sample got its type only now.
     return None if _has(table.schema, pa.types.is_timestamp) else table
 
 
@@ -249,6 +253,8 @@ def _affordable(values: pa.Array, text: pa.Buffer) -> bool:
 def _parse(text: pa.Buffer, schema: pa.Schema | None, others: str = "infer") -> pa.Table:
     return pj.read_json(
         pa.BufferReader(text),
+        # One block: in each block the reader infers the types anew, and refuses a message that is
+        # larger than one. No threads: several chunks are parsed side by side already.
         read_options=pj.ReadOptions(use_threads=False, block_size=text.size + 1),
         parse_options=pj.ParseOptions(
             explicit_schema=schema, newlines_in_values=True, unexpected_field_behavior=others

@@ -159,6 +159,8 @@ def _fit_list(field: pa.Field, column: pa.ListArray, shape: ListShape) -> Typed:
     for place, reason in why.items():
         bad.setdefault(parents[place].as_py(), f"item: {reason}")
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    # Counted anew: ``flatten`` leaves out what is behind null lists, which the old offsets may
+    # count.
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     kind = pa.list_(item)
     lists = pa.ListArray.from_arrays(offsets, items, type=kind, mask=column.is_null())

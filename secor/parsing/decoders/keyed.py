@@ -40,6 +40,8 @@ class KeyedDecoder:
         groups: list[tuple[Rows, Decoded]] = []
         for rows, decoded in groups_of(self._values, messages, paths):
             for key_rows, key in keys:
+                # Both sides are divided by type already, and rows of a group must have one type on
+                # both: so the groups are all pairs that have a row in common.
                 shared, places, key_places = np.intersect1d(
                     rows, key_rows, assume_unique=True, return_indices=True
                 )
@@ -97,12 +99,16 @@ def _with_key_fields(
     bad = {row: f"key: {why}" for row, why in bad_keys.items()} | dict(decoded.bad)
     shared = [(field, column) for field, column in columns if field.name in own]
     for field, column in shared:
+        # Compared before rows are divided: one with two unlike values is bad in whichever group it
+        # gets.
         for row in _differing(own[field.name], (field, column)):
             bad.setdefault(row, f"key: its {field.name} differs from the value's")
     every = np.arange(len(decoded.rows))
     unlike = [(field, column) for field, column in shared if not _alike(own[field.name][0], field)]
     if not unlike:
         return [(every, Decoded(_merged(decoded.rows, own, columns), bad))]
+    # A column has one type.  Where a name has two, rows are divided by which of these names have a
+    # value of the message's own; under the others they get the key's.
     has_value = np.stack([_valid(own[field.name][1]) for field, _ in unlike])
     groups = []
     for pattern in np.unique(has_value, axis=1).T:
@@ -126,7 +132,10 @@ def _merged(
         if before is not None:
             column = _first_of(before[1], column)
         merged[field.name] = (field if before is None else before[0]), column
+    # Columns do not say which rows are null as a whole: without the mask a null value would become
+    # an object of nulls.
     mask = like.is_null() if like.null_count else None
+    # Made of no columns, an array would have no rows either.
     if not merged:
         return like
     return pa.StructArray.from_arrays(

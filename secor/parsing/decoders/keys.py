@@ -105,6 +105,7 @@ class JsonKeys:
                 continue
             values = keys.take(pa.array(rows))
             if kind == _SINGLE:
+                # Around each scalar an object: the reader of columns takes objects alone.
                 values = pc.binary_join_element_wise(b'{"key":', values, b"}", b"")
             batch = pa.RecordBatch.from_arrays([values], ["value"])
             for inner, decoded in self._decoder.decode_apart(batch, None):
@@ -272,6 +273,8 @@ class KeyReader:
                 for place, row in enumerate(rest.tolist())
                 if large[row]
             }
+            # Rows without a key, or with one too large, are of the first group's type: they need no
+            # group of a type of their own, which would be one more file.
             nothing = pa.StructArray.from_arrays(
                 [pa.nulls(len(rest), field.type) for field in kind], fields=list(kind)
             )
@@ -332,6 +335,7 @@ def _swapped(headers: pa.Array) -> pa.Array:
     known = pc.is_in(names, pa.array([*_OTHER_NAME]))
     if not pc.any(known).as_py():
         return headers
+    # The decoder looks for the value's headers: it finds those of the key under these names.
     exchanged = pa.array([_OTHER_NAME.get(name, name) for name in names.to_pylist()], names.type)
     kind = entries.type
     changed = pa.StructArray.from_arrays([exchanged, entries.field("value")], fields=list(kind))

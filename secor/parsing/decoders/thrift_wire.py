@@ -151,6 +151,7 @@ class CompactReader(_Bytes):
             if byte < 0x80:
                 return value
             shift += 7
+            # Python's integers have no limit of their own: damaged bytes would make very long ones.
             if shift > 63:
                 raise Undecodable(f"a varint of more than 10 bytes at byte {self.position}")
 
@@ -170,6 +171,8 @@ class CompactReader(_Bytes):
             delta = head >> 4
             number = number + delta if delta else self._zigzag(16)
             kind = head & 0x0F
+            # A boolean field has its value in place of its type: 1 is true, 2 false, and no byte
+            # follows.
             value = kind == 1 if kind in (1, 2) else self.value(self._kind(kind), levels)
             _put(fields, number, value)
         return fields
@@ -196,10 +199,12 @@ class CompactReader(_Bytes):
 
     def _small(self, kind: int) -> Any:
         if kind == BOOL:
+            # In lists and maps false is 0 by the specification, and 2 as Java's library writes it.
             return self.byte() == 1
         if kind == BYTE:
             return struct.unpack(">b", self.take(1))[0]
         if kind == DOUBLE:
+            # Little-endian, unlike the binary protocol's.
             return struct.unpack("<d", self.take(8))[0]
         return self.take(16).hex()
 
@@ -212,6 +217,7 @@ class CompactReader(_Bytes):
 
     def _map(self, levels: int) -> list[Fields]:
         size = self.count(self._varint())
+        # An empty map has no byte with the types of its keys and values.
         if not size:
             return []
         head = self.byte()

@@ -78,6 +78,7 @@ def _milliseconds(time: Any) -> int | None:
     moment = datetime.fromisoformat(time) if isinstance(time, str) else time
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
+    # In whole numbers: ``timestamp()`` gives a double, which is a microsecond off at times.
     seconds = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (seconds.days * 86_400 + seconds.seconds) * 1000 + seconds.microseconds // 1000
 

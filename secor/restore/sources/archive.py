@@ -61,6 +61,8 @@ class TopicListings:
         with self._lock:
             listed_at, listed = self._listed.get(topic, (-LISTED_FOR, {}))
             if not listed or self._now() - listed_at >= LISTED_FOR:
+                # Under the lock: of many partitions' threads one lists, and the others wait for
+                # what it finds.
                 listed_at, listed = self._now(), {}
                 for archived in archive.objects(topic, generations=generations):
                     listed.setdefault(archived.name.partition, []).append(archived)
@@ -231,6 +233,7 @@ class ArchiveSource:
             for records in self._of_object(source, archived, erasures)
         ]
         table = pa.Table.from_batches(every, SCHEMA).sort_by("offset")
+        # Sorting would hide them: both would be written.
         if (np.diff(table.column("offset").to_numpy()) == 0).any():
             keys = " and ".join(archived.key for archived in unit.objects)
             raise ArchiveIncomplete(
@@ -263,6 +266,8 @@ class ArchiveSource:
     def _check_count(self, archived: ArchivedObject, info: ObjectInfo, count: int) -> None:
         """Refuse an object with another number of rows than its metadata says."""
         expected = info.records - (info.left_out or 0)
+        # Earlier versions did not count what text leaves out: fewer rows may be right there, and
+        # only there.
         perhaps_left_out = archived.is_text and info.left_out is None and count < expected
         if count == expected or (perhaps_left_out and self.holes):
             return

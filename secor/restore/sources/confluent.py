@@ -77,6 +77,7 @@ class ConfluentLayout:
             keys = self._whole(companions.get("keys"), open_)
             headers = self._whole(companions.get("headers"), open_)
             columns = [values, *(column for column in (keys, headers) if column is not None)]
+            # Longest: with ``zip`` a file with fewer rows would cut the others short silently.
             for index, row in enumerate(zip_longest(*columns, fillvalue=_MISSING)):
                 if _MISSING in row:
                     raise ArchiveIncomplete(
@@ -105,6 +106,7 @@ class ConfluentLayout:
             return
         content = read_whole(file)
         pieces = content.split(self.separator)
+        # The last piece is what is behind the last separator: nothing, unless the object was cut.
         if pieces.pop():
             raise ArchiveIncomplete(f"{key}: it does not end with source.delimiter")
         yield from pieces

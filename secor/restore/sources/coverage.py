@@ -61,6 +61,7 @@ class KnownRanges:
         """Take what the archive has now; return it with all that it ever had."""
         with self._lock:
             known = self._known.get(source, seen)
+            # Never less: an archive that lost objects must not make a job look finished.
             whole = OffsetRange(min(known.start, seen.start), max(known.end, seen.end))
             self._known[source] = whole
             return whole
@@ -140,6 +141,7 @@ def units_of(objects: Iterable[ArchivedObject]) -> list[Unit]:
 
 def cover(units: Sequence[Unit]) -> Coverage:
     """Give each offset to one unit: to the newest generation, then to the earliest batch."""
+    # The order of preference is that of the numbers, by which ``segments_of`` decides.
     preferred = sorted(units, key=lambda unit: (-unit.generation, unit.start, unit.end))
     segments = segments_of(
         [

@@ -130,6 +130,7 @@ class ForeignSource:
             start = next((earliest.offset for earliest in self._read(first)), start)
         else:
             for message in self._read(last):
+                # Names have only one end of an object: the other one takes reading it.
                 end = next_offset(message.offset)
         size = sum(foreign_object.size for foreign_object in objects)
         return SourceExtent(source, OffsetRange(start, end), objects=len(objects), size=size)
@@ -148,6 +149,7 @@ class ForeignSource:
                 continue
             messages = self._read(foreign_object)
             while rows := list(islice(messages, ROWS)):
+                # Also across objects: the order of names promises nothing about what is inside.
                 if rows[0].offset <= reached:
                     raise _overlaps(foreign_object, rows[0].offset)
                 reached = rows[-1].offset
@@ -157,6 +159,8 @@ class ForeignSource:
                     yield Piece(_records(foreign_object, kept), next_offset(reached))
             if not self.layout.named_by_last and following is not None and reached >= following:
                 raise _overlaps(foreign_object, reached)
+            # The end of each object ends a transaction, also where all of its messages were below
+            # ``start``.
             yield Piece(records_of([]), max(start, next_offset(reached)), Boundary.COMMIT)
 
     def _is_below(self, foreign_object: ForeignObject, following: int | None, start: int) -> bool:

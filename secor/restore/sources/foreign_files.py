@@ -66,6 +66,8 @@ def is_text(file: BinaryIO) -> bool:
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
     """Give the lines.  Raises ``ValueError`` for one above ``LONGEST_LINE``."""
     number = 1
+    # One byte more than is allowed, so that a line of exactly that length differs from a longer
+    # one.
     while line := file.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
             raise ValueError(f"line {number:,} has more than {LONGEST_LINE:,} bytes")

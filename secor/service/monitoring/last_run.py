@@ -249,6 +249,7 @@ class LastRun:
                 )
             gauges[definition.name].labels(**labels).set(value)
         try:
+            # It writes another file and renames it: the collector never sees half of one.
             write_to_textfile(str(self._path), registry)
             self._path.chmod(0o644)  # another user reads it, whatever our mask is
         except OSError as error:

@@ -49,6 +49,8 @@ class MonitoredServer:
 
     def answered(self) -> None:
         """It did what it was asked."""
+        # One new object instead of changed fields: a reader in another thread sees the old state or
+        # the new one.
         self.state = replace(self.state, answers=True, answered_at=self._clock.now(), since=None)
 
     def failed(self, error: SecorError | None = None) -> None:
@@ -73,6 +75,7 @@ class MonitoredServer:
         except (Unavailable, OutcomeUnknown, AccessDenied) as error:
             self.failed(error)
             raise
+        # An answer as it should be: the server works.
         except (AlreadyExists, NotFound):
             self.answered()
             raise
@@ -163,6 +166,7 @@ class WatchedLedger:
         healthy = self._ledger.healthy()
         if not healthy:
             self._server.failed()
+        # Without a session "healthy" only means that nothing was refused: that is no answer of now.
         elif (self._session and self._server.state.answers) or not self._was_healthy:
             self._server.answered()
         self._was_healthy = healthy

@@ -29,6 +29,7 @@ def backlog_by_table(
             if not lacks(item, table, results):
                 continue
             items = waiting.setdefault(table, [])
+            # A manifest may have files of a table under several operations: it counts once.
             if not items or items[-1] is not item:
                 items.append(item)
             files.setdefault(table, []).append(of_table)

@@ -111,6 +111,7 @@ def properties_after(properties: Mapping[str, str], group: str, step: SchemaStep
         return {}
     steps = [*_steps(properties, group), step]
     name = property_name(group, PROPERTY)
+    # The property is in every metadata file of the table, and readers take all of it into memory.
     while len(text := _dumped(steps)) > MOST_BYTES and steps:
         known = [
             index

@@ -145,6 +145,7 @@ class CommitHistory:
         newest: dict[str, ListedCommit] = {}
         for listed in self.list():
             known = newest.get(listed.uuid)
+            # The newest object has the present name: a table that was renamed keeps its uuid.
             if known is None or listed.modified >= known.modified:
                 newest[listed.uuid] = listed
         return {self.read(commit.uuid, commit.id).table for commit in newest.values()}

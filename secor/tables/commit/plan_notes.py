@@ -91,6 +91,7 @@ class PlanNotes:
 
         Raises ``Unavailable``, ``AccessDenied``, ``OutcomeUnknown``.
         """
+        # Named by the reason: the same one, from however many processes, is noted once.
         name = f"{STOP}{hashlib.sha256(why.encode()).hexdigest()[:_DIGITS]}"
         body = json.dumps({"stopped": why}).encode() + b"\n"
         put_bytes(self._store, self.key(topic, name), body)
@@ -106,6 +107,7 @@ class PlanNotes:
 
     def clear_stops(self, topic: str) -> None:
         """Forget why a topic had no plan.  Raises ``Unavailable``, ``AccessDenied``."""
+        # A list first: deleting while the store still lists may pass over some.
         for key in list(self._stop_keys(topic)):
             self._store.delete(key)
 

@@ -54,6 +54,8 @@ def read_changes(
         _read_flat(settings, present, fields, changed_rows)
     elif len(present):
         changed_rows.changes.append(Changes(UPSERT, present, fields))
+    # In the order of the log again: tombstones and deletions that have only their key were found
+    # apart.
     deleted = np.sort(np.concatenate(by_key))
     if settings.mode == "insert":
         changed_rows.bad |= dict.fromkeys(deleted.tolist(), "has no value, and rows are inserted")
@@ -93,6 +95,7 @@ def _read_flat(
     values = texts(field_at(fields, settings.operation_field))
     upserts = settings.upserts if settings.mode == "cdc" else values.distinct
     operations = np.where(among(values, upserts, settings.mode == "upsert"), UPSERT, -1)
+    # After the upserts: in mode upsert every value is one, unless it is among the deletions.
     operations[among(values, settings.deletes)] = DELETE
     for index in np.flatnonzero(operations < 0).tolist():
         value = values.at(index)

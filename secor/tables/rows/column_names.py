@@ -137,6 +137,8 @@ class ColumnNames:
         """Return the source fields of each column, first the one with the column's name."""
         free = {field.name for field in source.fields}
         sources_by_name = {field.name: [field.name] for field in kind.fields if field.name in free}
+        # Exact names first, for all columns: an alias of one must not take the field that another
+        # one is named by.
         free -= set(sources_by_name)
         for column in kind.fields:
             candidates = [alias for alias in self._aliases_of(column) if alias in free]
@@ -192,6 +194,7 @@ def _first_present(
     ]
     rows = np.arange(len(columns[0]))
     chosen = rows.copy()
+    # From the last to the first, so that the first one with a value is the one that stays.
     for index in range(len(columns) - 1, -1, -1):
         valid = columns[index].is_valid().to_numpy(zero_copy_only=False)
         chosen = np.where(valid, index * len(rows) + rows, chosen)

@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -170,6 +171,7 @@ class ValueForms:
         column, source = value.column, value.column.type
         if pa.types.is_string(kind):
             return _texts_of(value, path)
+        # The count as the message has it: a cast would refuse some, or change the unit.
         if pa.types.is_integer(kind) and pa.types.is_temporal(source):
             return _changed(value, column.view(count_type(source)))
         counts = pa.types.is_integer(source) and source != pa.uint64()
@@ -274,13 +276,24 @@ def _from_bytes(
     uuids = pa.types.is_fixed_size_binary(kind) and kind.byte_width == _UUID_BYTES
     if uuids and all(text is None or len(text) in _UUID_TEXTS for text in texts):
         return value
-    contents = [None if text is None else encodings.bytes_of(text) for text in texts]
+    contents = [
+        # Each text by itself: one that is wrong must not change what the others of its chunk mean.
+        None if text is None else (_uuid_of(text) if uuids else None) or encodings.bytes_of(text)
+        for text in texts
+    ]
     bad = {
         row: f"{path}: {text[:40]!r} is no {encodings.binary_name}"
         for row, (text, content) in enumerate(zip(texts, contents, strict=True))
         if text is not None and content is None
     }
     return _changed(value, pa.array(contents, pa.binary()), bad)
+
+
+def _uuid_of(text: str) -> bytes | None:
+    try:
+        return UUID(text).bytes if len(text) in _UUID_TEXTS else None
+    except ValueError:
+        return None
 
 
 def _as_mixed(value: _Value, values: Sequence[Any]) -> _Value:
@@ -338,4 +351,5 @@ def _without_zone(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if not pa.types.is_timestamp(source) or not pa.types.is_timestamp(kind):
         return column
     bare = source.tz is not None and kind.tz is None
+    # The same count without a zone: a cast would ask for the local time of the zone instead.
     return column.view(pa.timestamp(source.unit)) if bare else column

@@ -144,6 +144,7 @@ class ChangeReader:
             applied = pa.array(~np.isin(offsets, self.quarantined))
             rows = pa.RecordBatch.from_struct_array(part.records.column(ROW)).filter(applied)
             yield from pa.Table.from_batches([rows]).cast(self.schema).to_batches()
+        # Other tables' bad messages are no change of this one.
         refused = np.intersect1d(np.concatenate(bad), self.distribution.take_routed())
         unfit = np.setdiff1d(refused, self.quarantined)
         if len(unfit):

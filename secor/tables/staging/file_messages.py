@@ -128,6 +128,7 @@ class FileMessages:
         manifest, key = file.manifest, file.topic_partition
         present = self._log.topic_id(manifest.topic)
         is_other_topic = None not in (present, manifest.topic_id) and present != manifest.topic_id
+        # Offsets of another log are other messages.
         if is_other_topic or self._log.cluster_id() != manifest.cluster:
             return
         log = self._log.log_range(key)
@@ -147,6 +148,7 @@ class FileMessages:
         """
         described = file.file
         first, last = described.first_offset, described.last_offset
+        # As many rows as offsets: each message between them is in the file.
         if next_offset(last) - first == described.records:
             return np.arange(first, next_offset(last), dtype=np.int64)
         in_rows = self._offsets_in_rows(file)

@@ -93,6 +93,7 @@ def fit_changes(
         moved = _moved_rows(work, version, changes, before, puts, keys)
         deletions += [moved] if len(moved.rows) else []
     if changes.settings.keep_deletes:
+        # Last: until here deletions are keys, and are checked as such.
         deletions = [_marked_rows(table, changes) for table in deletions]
     return [*puts, *deletions]
 
@@ -158,6 +159,7 @@ def _fit_deletions(
 def _leave_out_tombstones(work: Work, rows: Rows) -> None:
     mask = np.zeros(len(work.live), dtype=bool)
     mask[rows] = True
+    # A deletion in an envelope stays: only the tombstone behind it repeats what is done.
     mask &= work.chunk.records.column("value").is_null().to_numpy(zero_copy_only=False)
     work.leave_out_events("tombstone", mask)
 

@@ -133,6 +133,8 @@ class TextSource:
         expected = self._format.render(values)
         stored = self._read(len(expected))
         if self._broken:
+            # After damage nothing more of the object is compared: all of it is missing, and said so
+            # once.
             return records.slice(0, 0)
         if pa.py_buffer(stored).equals(expected):
             return records
@@ -178,6 +180,8 @@ class TextSource:
             if value is not None or not skips:
                 if position >= len(stored):
                     break
+                # Its length is what the log has: the object is compared in step with it, and a
+                # wrong payload of equal length moves nothing.
                 line = (value or b"") + delimiter
                 if stored[position : position + len(line)] != line:
                     different.append(row)
@@ -210,6 +214,8 @@ class SharedSource:
         rendered = self._format.render(records.column("value")).to_pybytes()
         lines = rendered.split(self._format.delimiter)[:-1]
         self._rows += len(lines)
+        # A sum, because the order in which the objects hold the payloads is not known; Python's
+        # integers do not overflow.
         self._sum += sum(map(hash, lines))
         return records
 

@@ -68,6 +68,7 @@ class Verifier:
         """
         wanted = set(partitions)
         faults: dict[TopicPartition, str] = {}
+        # Before the listing: what was committed by now must be listed.
         before = {number: self._entry(TopicPartition(topic, number), faults) for number in wanted}
         objects = self._objects(topic)
         beginnings = self.archive.beginnings(topic)
@@ -75,6 +76,7 @@ class Verifier:
         erasures = read_erasures(self.archive.store, root, self.secret).require()
         for number in sorted(wanted | objects.keys()):
             topic_partition = TopicPartition(topic, number)
+            # After the listing: objects beyond what is begun by now have no business there.
             after = self._entry(topic_partition, faults)
             entry = before.get(number, after)
             ordered = sorted(objects.get(number, []), key=_order)
@@ -135,6 +137,7 @@ class Verifier:
         current = [archived for archived in objects if not _of_earlier_topic(archived, after)]
         start = max(begins, self._start(current))
         committed = start if before.committed is None else before.committed
+        # An intent's objects may be there: its batch is about to be committed.
         allowed = max(committed, after.committed or 0, after.intent.end if after.intent else 0)
         settled = _settled(self.archive, topic_partition, current)
         check = PartitionCheck(
@@ -233,6 +236,8 @@ def _settled(
     of quarantine, is still to come.
     """
     bad = [archived for archived in objects if archive.in_quarantine(archived)]
+    # Only where something is in quarantine: elsewhere nothing can be replayed, and the listing is
+    # spared.
     marked = set(markers(archive, topic_partition, start=0, generation=0)) if bad else ()
     settled, put = _Settled(objects), set[str]()
     for archived in bad:

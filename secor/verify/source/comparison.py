@@ -116,6 +116,8 @@ class Columns:
                 return None
             text = column.show(value)
             try:
+                # A value that does not come back as it is would find another row, or none: such a
+                # key is not in the source.
                 if repr(column.parse(text)) != repr(value):
                     return None
             except (ValueError, ArithmeticError):
@@ -166,6 +168,7 @@ def _shorten(value: Value) -> Value:
     if len(text) <= 10 * SHOWN:
         return value
     shown = f"{text[:SHOWN]}… ({len(text):,} characters)"
+    # Texts of megabytes for each of thousands of keys would not be room in memory.
     return Long(shown, blake2b(_bytes_of(value), digest_size=16).hexdigest())
 
 
@@ -260,6 +263,7 @@ def differing_keys(source: RowHashes, table: RowHashes, buckets: int) -> Iterato
         seen: set[Key] = set()
         wrong: set[Key] = set()
         for key, digest in table.bucket(number):
+            # A key that is there twice is wrong even where both rows are right.
             if key in seen or expected.get(key) != digest:
                 wrong.add(key)
             seen.add(key)
@@ -292,11 +296,13 @@ class Settling:
     def settle(self, keys: Sequence[Key], result: SourceComparison) -> None:
         """Bring what became of each key into the result."""
         deadline = self._clock.monotonic() + self._wait
+        # The table before the source, so that the source has every change that the table has.
         self._table.refresh()
         pending = self._read(keys, result)
         while pending:
             late = self._clock.monotonic() >= deadline
             delivered = self._source.delivered()
+            # After the source's position is known: what the log shows then is at least as new.
             tail = self._table.tail()
             positions = [item for item in (delivered, tail.position) if item is not None]
             arrived = max(positions, default=-1) >= result.position
@@ -308,6 +314,7 @@ class Settling:
                 break
             if pending:
                 self._clock.sleep(EVERY)
+                # Read again only with a new snapshot: otherwise both sides would be what they were.
                 if self._table.refresh():
                     pending = self._read(list(pending), result)
         result.unsettled += len(pending)
@@ -371,6 +378,7 @@ def compare_with_source(
     buckets = buckets_for(rows)
     of_table = RowHashes(folder, "table", buckets)
     of_source = RowHashes(folder, "source", buckets)
+    # The table first: the source has every change then that the table has.
     for batch in table.scan():
         of_table.add(columns, columns.table_rows(batch))
         if progress is not None:

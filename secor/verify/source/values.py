@@ -195,6 +195,7 @@ def decimal_text(number: Decimal) -> str:
     """Return a number's one text: no exponent, no zeros at the end; nothing is rounded."""
     if not number.is_finite():
         return "NaN" if number.is_nan() else str(number)
+    # Not ``normalize``, which rounds to the context's precision.
     text = f"{number:f}"
     if "." in text:
         text = text.rstrip("0").rstrip(".")
@@ -214,6 +215,7 @@ def _reads_decimals(kind: pa.DataType) -> FromTable | None:
 
 
 def _float_text(number: float) -> str:
+    # Plus zero: -0.0 and 0.0 are one number.
     return repr(float(number) + 0.0) if number == number else "NaN"
 
 

@@ -87,6 +87,15 @@ def test_what_stands_for_no_value_of_its_column_puts_its_message_into_quarantine
         assert f"db.flights: {name}" in reason
 
 
+def test_texts_of_uuids_and_of_bytes_are_told_apart_one_by_one() -> None:
+    forms = ValueForms(pa.struct([("v", pa.binary(16))]), Encodings())
+    texts = [str(UUID), "3q0=", UUID.hex, base64.b64encode(UUID.bytes).decode(), "-" * 36]
+    converted, bad = forms.convert(pa.array([{"v": text} for text in texts]))
+    values = converted.field("v").to_pylist()
+    assert values == [UUID.bytes, b"\xde\xad", UUID.bytes, UUID.bytes, None]
+    assert list(bad) == [4]
+
+
 def test_without_the_setting_nothing_is_guessed(tmp_path: Path) -> None:
     world = _world(tmp_path, {"table": "db.flights"})
     world.write({"id": 1, "price": "AeJA"}, {"id": 2, "double": "NaN"}, {"id": 3, "text": "3q0="})
@@ -110,6 +119,19 @@ MODES = {
     "nanoseconds": (Encodings(times="nanoseconds"), pa.time64("us"), 2_000, 2),
     "of all": (Encodings(units={"*": "ms"}), pa.timestamp("us"), -1, -1000),
     "isostring": (Encodings(times="isostring"), pa.date32(), "2018-06-20Z", "2018-06-20"),
+    "isostring, clock": (Encodings(times="isostring"), pa.time64("us"), "15:13:16Z", "15:13:16"),
+    "isostring, local time": (
+        Encodings(times="isostring"),
+        pa.timestamp("us"),
+        "2018-06-20T15:13:16.945104Z",
+        "2018-06-20T15:13:16.945104",
+    ),
+    "another zone stays": (
+        Encodings(times="isostring"),
+        pa.timestamp("us"),
+        "2018-06-20T15:13:16+02:00",
+        "2018-06-20T15:13:16+02:00",
+    ),
     "hex": (Encodings(binary="hex"), pa.binary(), "deAD", b"\xde\xad"),
     "url": (
         Encodings(binary="base64-url-safe"),

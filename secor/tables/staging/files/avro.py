@@ -85,6 +85,8 @@ def _type(kind: pa.DataType, field_id: int) -> Any:
     if pa.types.is_decimal(kind):
         size = _bytes_of_decimal(kind.precision)
         digits = {"precision": kind.precision, "scale": kind.scale}
+        # With the field's id: Avro takes a name in a schema for one type, and two columns may have
+        # the same type.
         name = f"decimal_{kind.precision}_{kind.scale}_{field_id}"
         return {"type": "fixed", "name": name, "size": size, "logicalType": "decimal", **digits}
     if is_uuid(kind):
@@ -108,6 +110,7 @@ def _map(kind: pa.MapType) -> dict[str, Any]:
             {"name": "value", "type": _optional(value), "field-id": _id(value)},
         ],
     }
+    # Avro's maps have text as keys: others are arrays of pairs, as Iceberg's specification says.
     return {"type": "array", "items": pair, "logicalType": "map"}
 
 
@@ -131,6 +134,7 @@ def avro_name(name: str) -> str:
 def avro_rows(rows: pa.Table) -> Iterator[dict[str, Any]]:
     """Give rows as fastavro takes them: times as integers, decimals and UUIDs as bytes."""
     read = _struct_reader(list(rows.schema))
+    # As integers: Python's dates and times end at the year 9999.
     plain = rows.cast(pa.schema([_countable(field) for field in rows.schema]))
     for row in plain.to_pylist():
         yield read(row)
@@ -279,6 +283,7 @@ class _AvroFile:
             cast("Any", self._output),
             avro_schema(data_format.columns),
             codec=CODECS[data_format.codec],
+            # Only ``dump`` ends a block, so that the same rows give the same bytes.
             sync_interval=NO_LIMIT,
             sync_marker=marker,
         )

@@ -84,6 +84,7 @@ class DataFileWriter:
             self._write(self._groups.rest())
         assert self._file is not None, "a data file has rows"
         statistics = self._file.close()
+        # What the library holds is freed now: a batch may have thousands of files.
         self._file = None
         self._report = FileReport(
             self._format, self._records, self._first_offset, self._last_offset, statistics
@@ -106,6 +107,8 @@ class DataFileWriter:
 
     def _write(self, group: pa.RecordBatch) -> None:
         if self._file is None:
+            # Begun with the first group: a file without rows is never made, as no manifest could
+            # name it.
             self._file = self._begin()
         columns = [without_hidden_nulls(column) for column in group.columns]
         rows = pa.Table.from_arrays(columns, schema=group.schema)

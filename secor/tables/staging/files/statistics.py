@@ -38,6 +38,7 @@ class FloatCounts:
             of_file.nans += pc.sum(pc.is_nan(values)).as_py() or 0
             span = pc.min_max(values)
             least, greatest = span["min"].as_py(), span["max"].as_py()
+            # A column of nothing but NaN has NaN as both ends for Arrow, which is no bound.
             if least is not None and least == least:
                 of_file.least = _least(of_file.least, least)
                 of_file.greatest = -_least(_negative(of_file.greatest), -greatest)
