@@ -215,6 +215,8 @@ class GrowingPlans:
         with self._lock:
             proposals = list(self._proposals)
         newest = self._kept.newest()
+        # Again after each loss: another process may have put the next version meanwhile, with other
+        # fields.
         while not newest.full:
             fields = newest.fields
             for proposal, _ in proposals:
@@ -224,6 +226,7 @@ class GrowingPlans:
             outvoted = [text for _, texts in proposals for text in texts]
             newest = self._add(newest, fields, outvoted)
         with self._lock:
+            # Not cleared: other threads may have added some since they were read.
             self._proposals = [kept for kept in self._proposals if kept not in proposals]
         return newest
 
@@ -234,6 +237,7 @@ class GrowingPlans:
             self._kept.add(following)
         except AlreadyExists as error:
             latest = self._kept.newest()
+            # The version could not be put since it is there, so a list without it is an old one.
             if latest.version <= newest.version:
                 raise Unavailable(
                     f"{self._kept.key(following.version)} is there and is not listed; looking again"

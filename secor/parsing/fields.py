@@ -54,6 +54,7 @@ def field_at(rows: pa.StructArray, path: str) -> pa.Array:
     columns = [column for column in every if not pa.types.is_null(column.type)]
     if not columns:
         return pa.nulls(len(rows))
+    # Two ways lead there, with values of two types: coalesce takes one type only.
     if len({column.type for column in columns}) > 1:
         columns = [_as_text(column) for column in columns]
     return columns[0] if len(columns) == 1 else pc.coalesce(*columns)

@@ -93,6 +93,7 @@ class Work:
         changed = records.set_column(
             index, records.schema.field(index), pa.array(stored, pa.binary())
         )
+        # A new one: other parts, and quarantine, still have the messages as they came.
         self.chunk = Chunk(self.chunk.topic_partition, changed, self.chunk.next_offset)
         self.has_other_values = True
 
@@ -196,6 +197,7 @@ class ByLayout:
         topics = Texts(np.zeros(len(offsets), np.int64), [topic])
         if self._layout.needs_topic and work.topics is not None:
             routed = work.topics
+            # Messages that no route takes keep their own topic, which comes last.
             codes = np.where(routed.codes < 0, len(routed.distinct), routed.codes)
             topics = Texts(codes, [*routed.distinct, topic])
         fields, partition = work.decoded.rows, work.chunk.topic_partition.partition
@@ -232,6 +234,7 @@ class ByMessage:
         for row, message, (placed, fault) in zip(rows, messages, self._ask(messages), strict=True):
             if placed is not None:
                 codes[row] = paths.setdefault(placed.output_partition, len(paths))
+                # Values that stay as they are need no new column.
                 if placed.value != message.value:
                     values[row] = placed.value
             elif fault is not None:

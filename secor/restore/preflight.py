@@ -65,6 +65,8 @@ class JobLimits:
     def needed(self, extents: Iterable[SourceExtent]) -> int:
         """Return how many partitions a target must have for these source partitions."""
         numbers = (extent.source.partition for extent in extents)
+        # Partitions are counted from zero and have no gaps: the highest one says how many there
+        # must be.
         return max((self.mapping.get(number, number) for number in numbers), default=-1) + 1
 
 
@@ -141,6 +143,8 @@ def _partitions(
 
 
 def _content(target: TargetTopic, limits: JobLimits) -> Iterator[JobFinding]:
+    # The job's offsets say that all of this is written: made anew, the topic would begin in the
+    # middle.
     if limits.written and not target.partitions:
         yield JobFinding(
             Severity.REFUSE,
@@ -155,6 +159,7 @@ def _content(target: TargetTopic, limits: JobLimits) -> Iterator[JobFinding]:
             "is empty, though the job has committed offsets: unless all of it was filtered out,"
             " 'secor restore stop' the job and 'secor restore offsets reset'",
         )
+    # Messages of others: behind them the target would not be the archived topic.
     if target.messages and not limits.append and not limits.own:
         yield JobFinding(
             Severity.REFUSE,
@@ -176,6 +181,7 @@ def _times(
         )
         return
     yield from _time_limits(extents, target, limits)
+    # A policy may be both, "compact,delete".
     deletes = "delete" in target.settings.get("cleanup.policy", "delete")
     oldest = min((extent.oldest for extent in extents if extent.oldest is not None), default=None)
     if oldest is None or not deletes:
@@ -220,6 +226,7 @@ def _time_limits(
 
 
 def _sizes(target: TargetTopic, limits: JobLimits) -> Iterator[JobFinding]:
+    # Settings that cannot be seen refuse nothing here: _rights warns of them.
     largest = int(target.settings.get("max.message.bytes", str(2**31)))
     if largest < limits.batch_bytes:
         yield JobFinding(

@@ -81,6 +81,8 @@ def find_outvoted(path: Path, kinds: Counter[str]) -> OutvotedValues | None:
     """Return which values of a field do not count; None if none or all do."""
     total = kinds.total()
     (kind, count), *others = kinds.most_common()
+    # Of one kind nothing is outvoted; without a winner the field becomes JSON text, which takes
+    # all.
     if not others or count < total * MAJORITY:
         return None
     names = " and ".join(name for name, _ in others)
@@ -94,6 +96,8 @@ def _count(array: pa.Array, marked: bool, path: Path, tally: Tally, fractions: s
     if not present:
         return
     if marked or is_json(kind):
+        # Each value by itself: a column of JSON text is one of several kinds, and they are what is
+        # counted.
         for text in text_of(array).drop_null().to_pylist():
             _count_value(loads(text), path, tally, fractions)
         return
@@ -119,6 +123,8 @@ def _below(array: pa.Array) -> Iterator[tuple[str, pa.Array, bool]]:
 def _count_value(value: Any, path: Path, tally: Tally, fractions: set[Path]) -> None:
     if value is None:
         return
+    # What is within a value counts at its own path, so a field may win in objects that lose above
+    # it.
     tally.setdefault(path, Counter())[_kind_of_value(value)] += 1
     if isinstance(value, float):
         fractions.add(path)
@@ -219,6 +225,7 @@ def with_times(kind: pa.DataType, columns: Sequence[pa.Array], times: Collection
     if not pa.types.is_string(kind):
         return kind
     texts = [column.drop_null() for column in columns if pa.types.is_string(column.type)]
+    # An empty array in front: concat_arrays refuses to join none.
     first = pa.concat_arrays([pa.nulls(0, pa.string()), *texts])[:FIRST_VALUES]
     needed = 1 if "" in times else FIRST_VALUES
     narrower = time_type(first) if len(first) >= needed else None

@@ -98,6 +98,7 @@ def _expected(
     job: BackfillJob, batch: PlannedBatch, receipt: Receipt, report: PartitionReport
 ) -> dict[str, Offsets]:
     """Return the offsets that belong into each directory."""
+    # Which messages no file could hold is known from the run: only writing again would show it.
     reasons = dict.fromkeys(receipt.unwritable, UNWRITABLE)
     parser = QuarantiningParser(job.topic_plan.parser, reasons, quarantine_part)
     by_directory: dict[str, list[Offsets]] = {}
@@ -115,6 +116,8 @@ def _read(job: BackfillJob, file: NewFile, report: PartitionReport) -> Offsets |
     key = job.places.staged(file.key)
     try:
         size, checksum = _bytes_of(job, key)
+        # Before it is decoded: of an object that is not as it was written, the content proves
+        # nothing.
         if (size, checksum) != (file.size, file.crc32c):
             raise CorruptFile(f"{key}: its bytes are not those that were written")
         return _offsets(job, key, _format_of(job, file))
@@ -168,12 +171,14 @@ def _compare(
     named = {_directory(file.key) for file in receipt.files}
     for directory, offsets in expected.items():
         if directory not in named:
+            # Looked for by directory: an object that was never put has no key to be found by.
             report.note(FindingKind.MISSING, offsets, key=directory)
     for key, offsets in stored.items():
         wanted = expected.get(_directory(key), np.zeros(0, np.int64))
         report.note(FindingKind.MISSING, np.setdiff1d(wanted, offsets), key=key)
         report.note(FindingKind.EXTRA, np.setdiff1d(offsets, wanted), key=key)
     if stored:
+        # Over all objects: a message in two output partitions is in each of them once.
         values, times = np.unique(np.concatenate(list(stored.values())), return_counts=True)
         report.note(FindingKind.TWICE, values[times > 1])
 

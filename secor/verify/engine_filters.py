@@ -169,6 +169,7 @@ def _conditions(batch: pa.RecordBatch, row: int, column: str) -> Iterator[Condit
     )
     if _can_be_written(least):
         yield Condition(column, EQUAL, (least,))
+    # One value in all rows needs one filter.
     if _can_be_written(greatest) and not least.equals(greatest):
         yield Condition(column, EQUAL, (greatest,))
     if nulls.as_py():
@@ -214,6 +215,7 @@ def extremes_sql(columns: Sequence[pa.Field], quoted: Callable[[str], str]) -> l
         name = quoted(column.name)
         value = name
         if pa.types.is_floating(column.type):
+            # Engines take NaN for the greatest number: it would hide the one that a bound is about.
             value = f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END"
         for what, sql in (
             ("least", f"min({value})"),

@@ -73,6 +73,7 @@ def struct_reader(schema: bytes) -> StructReader | None:
 def _column(schema: Mapping[str, Any]) -> Column:
     """Return the Arrow type of a schema, and what converts its values, which are as in JSON."""
     kind, name, parameters = schema["type"], schema.get("name"), schema.get("parameters")
+    # Before the type's own reader, which would give the bytes of the unscaled number.
     if kind == "bytes" and name == DECIMAL:
         return _decimal(parameters)
     plain = _plain_column(kind, schema)
@@ -96,6 +97,7 @@ def _plain_column(kind: str, schema: Mapping[str, Any]) -> Column:
 
 def _struct(schema: Mapping[str, Any]) -> Column:
     columns = {field["field"]: _column(field) for field in schema["fields"]}
+    # Connect's converter takes null for a field with a default, too.
     required = frozenset(
         field["field"]
         for field in schema["fields"]

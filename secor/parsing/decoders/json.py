@@ -62,6 +62,8 @@ class JsonDecoder:
         if paths is None and len(self._rows_with_nulls(values)):
             objects, bad = self._decode_objects(values, bad)
             return Decoded(everything(objects, bad), bad)
+        # Bad ones are left out before the columns are read, since Arrow's reader fails for all or
+        # for none.
         good = values if not bad else values.take(_rows_without(len(values), bad))
         if paths is not None:
             return _rows_of_all(*read_fields(good, paths), bad, len(values))

@@ -186,6 +186,7 @@ def _fit_scalar(field: pa.Field, column: pa.Array, shape: ScalarShape) -> Typed:
 def _doubles(field: pa.Field, column: pa.Array) -> Typed:
     """Return integers as doubles, if all are exact: the others keep their digits."""
     bounds = pc.min_max(column).as_py()
+    # min_max of a column without values gives None for both.
     if max(-(bounds["min"] or 0), bounds["max"] or 0) > EXACT:
         return field, column, {}
     return schema_field(field.name, pa.float64()), column.cast(pa.float64()), {}
@@ -197,8 +198,11 @@ Values = tuple[pa.Array, npt.NDArray[np.bool_]]
 
 def _integers(column: pa.Array, kind: pa.DataType) -> Values:
     """Return doubles without a fraction, such as 1.0, as the integers that JSON Schema has them."""
+    # A fraction for nulls: they are not good, and the cast to integers never sees them.
     numbers = pc.fill_null(column, 0.5).to_numpy(zero_copy_only=False)
     good = (np.floor(numbers) == numbers) & (np.abs(numbers) <= EXACT)
+    # NumPy's cast of a double that is no integer of 64 bits is undefined, so these are taken out
+    # first.
     return _masked(np.where(good, numbers, 0).astype(np.int64), good, pa.int64()).cast(kind), good
 
 

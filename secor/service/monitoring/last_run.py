@@ -152,6 +152,7 @@ class LastRun:
             raise ConfigurationError(
                 f"--metrics-file {path}: node_exporter only reads files named *.prom"
             )
+        # Before the work: a run of hours must not end with an error about this file.
         if not os.access(path.parent, os.W_OK | os.X_OK):
             raise ConfigurationError(
                 f"--metrics-file {path}: its folder is missing, or this user may not write there"

@@ -69,6 +69,7 @@ def missing_keys(rows: pa.StructArray, key: Sequence[str]) -> Mapping[int, str]:
     valid = rows.is_valid().to_numpy(zero_copy_only=False)
     for name in key:
         column = pc.struct_field(rows, [rows.type.get_field_index(name)])
+        # Rows that are null as a whole have their own reason already.
         for row in np.flatnonzero(~column.is_valid().to_numpy(zero_copy_only=False) & valid):
             missing.setdefault(int(row), f"{name} is missing, which is in the table's key")
     return missing
@@ -98,6 +99,7 @@ def read_keys(
     if not good.any():
         return
     values = pa.array([text for text in objects if text is not None], pa.binary())
+    # The decoder of values reads the keys, so both have one way from JSON to types.
     columns = {name: pa.nulls(len(values), SCHEMA.field(name).type) for name in SCHEMA.names}
     messages = pa.RecordBatch.from_pydict({**columns, "value": values}, schema=SCHEMA)
     for group, decoded in JsonDecoder().decode_apart(messages, None):
@@ -152,9 +154,11 @@ def partial_rows(
     raws = chunk.records.select(["key", "headers"]).take(pa.array(rows))
     partial = []
     for place, names in enumerate(_names_in_keys(raws, reader)):
+        # With the table's key within the source's there is no filler in it.
         if names and not names.issuperset(key):
-            values = before[place].as_py() or {}
-            if all(_is_filler(value) for name, value in values.items() if name not in names):
+            row = before[place]
+            values = row.items() if row.is_valid else ()
+            if all(_is_filler(value) for name, value in values if name not in names):
                 partial.append(place)
     return partial
 
@@ -169,11 +173,16 @@ def _names_in_keys(
             names[row] = _fields_of(raw)
         return names
     for group, decoded in reader.read(messages):
-        for row, fields in zip(group.tolist(), decoded.rows.to_pylist(), strict=True):
-            value = next(iter((fields or {}).values()), None)
-            if isinstance(value, dict):
-                names[row] = frozenset(
-                    name for name, key_value in value.items() if key_value is not None
+        for column in decoded.rows.flatten():
+            if not pa.types.is_struct(column.type):
+                continue
+            # Looked at as columns: a key may have a time that Python does not have.
+            fields = zip(column.type.names, column.flatten(), strict=True)
+            valid = {name: part.is_valid().to_numpy(zero_copy_only=False) for name, part in fields}
+            is_object = column.is_valid().to_numpy(zero_copy_only=False)
+            for place in np.flatnonzero(is_object).tolist():
+                names[int(group[place])] = frozenset(
+                    name for name, rows in valid.items() if rows[place]
                 )
     return names
 
@@ -189,8 +198,13 @@ def _fields_of(raw: bytes | None) -> frozenset[str] | None:
     return frozenset(data) if isinstance(data, dict) else None
 
 
-def _is_filler(value: object) -> bool:
+def _is_filler(scalar: pa.Scalar) -> bool:
     """Return whether a value may be one that Debezium made up."""
+    try:
+        value = scalar.as_py()
+    except (OverflowError, ValueError):
+        # PostgreSQL has years up to 294276: a time that Python does not have is no filler.
+        return False
     return not value or value in _FILLERS
 
 
@@ -219,6 +233,7 @@ def _key_object(key: Sequence[str], raw: bytes | None) -> bytes | None:
     if enveloped:
         known = len(key) == 1 and data is not None
         return json.dumps({key[0]: data}).encode() if known else None
+    # A text could be any of several columns.
     if len(key) != 1 or _is_framed(raw):  # as text it would be the key of no row
         return None
     try:

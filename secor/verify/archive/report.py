@@ -134,12 +134,14 @@ class PartitionReport:
         text: str = "",
     ) -> None:
         """Note ``count`` troubles in ``[start, end)``; joins the one before where they meet."""
+        # The count goes on behind LISTED findings.
         self.counts[kind] += count
         whole = (self.topic_partition, kind, start, end, count, key, text)
         numbers = range(len(self.findings) - 1, -1, -1)
         last = next((n for n in numbers if self.findings[n].kind is kind), None)
         before = self.findings[last].details if last is not None else {}
         joins = (before.get("key"), before.get("text"), before.get("end")) == (key, text, start)
+        # Objects are counted one by one, and two of them may be damaged side by side.
         if last is not None and joins and kind is not FindingKind.CORRUPT:
             whole = (*whole[:2], before["start"], end, before["count"] + count, key, text)
             self.findings[last] = finding_of(*whole)
@@ -189,6 +191,8 @@ class ArchiveReport:
 
         A comparison of nothing is right only where there is nothing: a topic that is empty.
         """
+        # Nothing compared must not look like nothing wrong, as after a mistake in the name of a
+        # topic.
         unchecked = self.nothing is not None and not self.partitions_are_empty
         return not self.counts.total() and not unchecked
 

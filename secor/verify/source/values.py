@@ -135,6 +135,7 @@ def _kind_of(source: SourceColumn, table_type: pa.DataType | None) -> Kind | Non
         return TEXT
     if source.type in ("numeric", "money") and pa.types.is_floating(table_type):
         return KINDS["float8"]  # all the digits that a column of this type can have
+    # Debezium writes intervals as ISO 8601 text, or as microseconds, by interval.handling.mode.
     if source.type == "interval" and _is_text(table_type):
         return Kind(interval_parts, lambda _: _texts(interval_parts))
     return KINDS.get(source.type)

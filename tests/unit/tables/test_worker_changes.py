@@ -28,6 +28,8 @@ FLIGHTS = {"table": "db.flights", "auto_create": True, "evolve": True, "key": ["
 UPSERT = {**FLIGHTS, "mode": "upsert"}
 DEBEZIUM = {**FLIGHTS, "mode": "cdc"}
 ALONE = {"commit": {"coordinator": "alone"}}
+YEAR_20000 = 568_971_820_800_000_000
+"""In microseconds since 1970."""
 
 
 def world_of(directory: Path, *tables: dict[str, Any], **settings: Any) -> WorkerWorld:
@@ -399,6 +401,34 @@ def test_a_row_of_which_only_the_sources_key_is_there_tells_no_other_key(
     ]
     (reason,) = world.reasons()
     assert "REPLICA IDENTITY FULL" in reason
+
+
+def test_a_time_that_python_does_not_have_is_a_value_of_the_row(tmp_path: Path) -> None:
+    """PostgreSQL has years up to 294276; a row with all of its values tells its old key."""
+    world = world_of(tmp_path, {**DEBEZIUM, "key": ["code"]})
+    row = [
+        {"field": "id", "type": "int64"},
+        {"field": "code", "type": "string"},
+        {"field": "at", "type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+    ]
+    fields = [
+        {"field": "before", "type": "struct", "optional": True, "fields": row},
+        {"field": "after", "type": "struct", "optional": True, "fields": row},
+        {"field": "op", "type": "string"},
+    ]
+    values = {"id": 1, "code": "a", "at": 0}
+    payloads = [
+        {"op": "c", "before": None, "after": values},
+        {"op": "d", "before": {**values, "code": "", "at": YEAR_20000}, "after": None},
+    ]
+    around = {"type": "struct", "fields": fields}
+    messages = [Keyed(b'{"id": 1}', {"schema": around, "payload": payload}) for payload in payloads]
+    changes = staged(world, world.stage(*messages))
+    assert world.reasons() == []
+    assert [(it["offset"], it["operation"], it["row"]["code"]) for it in changes] == [
+        (0, 0, "a"),
+        (1, 1, ""),
+    ]
 
 
 def test_columns_that_tell_where_a_row_came_from(tmp_path: Path) -> None:
