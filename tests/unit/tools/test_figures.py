@@ -40,3 +40,13 @@ def test_each_figure_counts_what_it_names(tmp_path: Path) -> None:
     assert values["class names with two meanings or more"] == "1"
     assert next(value for label, value in values.items() if "begins with" in label) == "1"
     assert single_importers(modules) == {"house.door": "house.loop"}
+
+
+def test_comments_do_not_make_a_module_large(tmp_path: Path) -> None:
+    house = tmp_path / "house"
+    house.mkdir()
+    code, comments = '"""A room."""\n' + "door = 1\n" * 399, "# Why.\n" * 9
+    (house / "room.py").write_text(comments + code)
+    (house / "hall.py").write_text(code + "door = 1\n")
+    values = dict(figures(read_modules(house)))
+    assert values["modules above 400 lines without comments"] == "1"
