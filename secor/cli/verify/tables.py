@@ -94,14 +94,16 @@ def verify_tables(
         reading_by(config, by) as engine,
     ):
         partitions = _partitions(group, reader, topics)
+        # The service goes on meanwhile.  So the ledger is read first, the manifests below it next
+        # and the tables last: what a table does not have by then is among the manifests.
+        committed = {key: group.ledger.read(key).committed or 0 for key in sorted(partitions)}
         staged = group.staged()
         loaded, stopped = _load(group, staged, {partition.topic for partition in partitions})
         tables = _read_tables(group, loaded, engine)
         stopped |= tables.unreadable
         tables.silent |= stopped.keys()
         verified = TableReport(len(partitions), stopped=stopped, remarks=tables.remarks)
-        waiting = _waiting(loaded, staged)
-        bounds = {key: _bound(group, key, waiting) for key in partitions}
+        bounds = _bounds(committed, loaded, staged)
         verified.findings += _of_tables(tables.stored, loaded, bounds)
         verified.withheld = {
             key: offsets for key, offsets in group.withheld().items() if key in partitions
@@ -281,15 +283,17 @@ def _reached(record: GroupRecord) -> Mapping[TopicPartition, int]:
     return {key: offset for _, key, offset in record.vector.offsets()}
 
 
-def _bound(group: TableGroup, key: TopicPartition, waiting: set[str]) -> int:
-    """Return the offset up to which everything is committed, to the ledger and to tables."""
-    committed = group.ledger.read(key).committed or 0
-    starts = [
-        listed.range.start
-        for listed in group.staging.find()
-        if listed.topic_partition == key and listed.key in waiting
-    ]
-    return min([committed, *starts])
+def _bounds(
+    committed: Mapping[TopicPartition, int], loaded: Loaded, staged: Sequence[Staged]
+) -> dict[TopicPartition, int]:
+    """Return the offsets up to which everything is committed, to the ledger and to tables."""
+    waiting = _waiting(loaded, staged)
+    bounds = dict(committed)
+    for item in staged:
+        key = item.topic_partition
+        if item.listed.key in waiting and key in bounds:
+            bounds[key] = min(bounds[key], item.listed.range.start)
+    return bounds
 
 
 def _route(config: Config, reader: KafkaReader, key: TopicPartition, bound: int) -> RoutedMessages:

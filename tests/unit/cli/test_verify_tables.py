@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from secor.cli.exit_codes import Exit
 from secor.cli.verify import command as verify
+from secor.cli.verify import tables as verify_tables
 from secor.core.errors import ConfigurationError
 from tests.unit.cli.verifying_world import VerifyingWorld, with_wrong_bounds
 
@@ -32,6 +33,27 @@ def test_tables_are_read_in_every_format(
     assert (code, text.splitlines()[-1]) == (
         Exit.OK,
         "3 messages of 1 topic partition compared: each is there once",
+    )
+
+
+def test_a_batch_that_is_staged_meanwhile_is_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = VerifyingWorld(tmp_path, [TABLE], monkeypatch)
+    world.write({"id": 1}, {"id": 2})
+    load = verify_tables._load
+
+    def load_and_stage(*arguments: Any) -> Any:
+        loaded = load(*arguments)
+        world.messages.append({"id": 3})
+        world.worker.stage({"id": 3})
+        return loaded
+
+    monkeypatch.setattr(verify_tables, "_load", load_and_stage)
+    code, text = world.verify()
+    assert (code, text.splitlines()[-1]) == (
+        Exit.OK,
+        "2 messages of 1 topic partition compared: each is there once",
     )
 
 
