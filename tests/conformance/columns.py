@@ -27,6 +27,7 @@ TEXTS = (
     "{}",
     "0",
     "é" * 50,
+    "a:b, c=d",
 )
 LARGE = 3000
 """Characters from which a value is stored outside of its row."""
