@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from secor.archive.objects import Archive
-from secor.config.model import Config
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
 from secor.core.ports import ObjectStore
 from secor.wiring.archives import archive_of, earlier_routes, places_of
+
+if TYPE_CHECKING:
+    from secor.config.model import Config
 
 __all__ = ["archive_of", "archived_topics", "earlier_routes", "human_size", "of_topic", "table"]
 

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from secor.archive.backfill.model import BackfillPlan
 from secor.config.load import load
 from secor.core.errors import SecorError
-from secor.service.monitoring.last_run import LastRun
 
 metrics_file_option = click.option(
     "--metrics-file",
@@ -47,6 +45,9 @@ PATIENCE = 2.0
 
 
 if TYPE_CHECKING:
+    from secor.archive.backfill.model import BackfillPlan
+    from secor.service.monitoring.last_run import LastRun
+
     ParamType = click.ParamType[str]
 else:
     ParamType = click.ParamType  # before click 8.4 it has no parameter

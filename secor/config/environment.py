@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any
 
 from secor.config import schema
-from secor.config.model import Config
 from secor.config.values import Section
 
 _REFERENCE = re.compile(
@@ -103,7 +102,7 @@ def variable_name(key: tuple[str, ...]) -> str:
 
 
 def read(
-    environment: Mapping[str, str], root: type[Section] = Config
+    environment: Mapping[str, str], root: type[Section] | None = None
 ) -> tuple[list[Variable], dict[str, str]]:
     """Return the settings of ``root`` that the environment gives, and what is wrong by variable.
 
@@ -126,7 +125,7 @@ def read(
     return variables, faults
 
 
-def stray_variables(environment: Mapping[str, str], root: type[Section] = Config) -> list[str]:
+def stray_variables(environment: Mapping[str, str], root: type[Section] | None = None) -> list[str]:
     """Return a sentence for each variable that begins with ``SECOR_`` and names no section.
 
     Images, wrappers and Java Secor have some, so none is a reason not to start.

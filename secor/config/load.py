@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -15,11 +15,13 @@ from secor.config import environment as variables
 from secor.config import schema
 from secor.config.environment import expand
 from secor.config.fault_messages import fault_message, syntax_message
-from secor.config.model import Config
 from secor.config.schema import Step
 from secor.config.values import Section
 from secor.core.errors import ConfigurationError
 from secor.core.text import how_many
+
+if TYPE_CHECKING:
+    from secor.config.model import Config
 
 ROUNDS = 10
 """The most passes of correcting a faulty tree and checking again, for hidden faults."""
@@ -40,6 +42,8 @@ def load(path: Path, environment: Mapping[str, str]) -> Config:
             f"{path}: is a restore job (group.kind); 'secor config check' and the commands of"
             " 'secor restore' read it"
         )
+    from secor.config.model import Config
+
     config, sources = load_as(Config, path, environment)
     return config.with_sources(sources, variables.stray_variables(environment))
 
@@ -81,6 +85,8 @@ def load_as(
 
 def validate(tree: Mapping[str, Any]) -> tuple[Config | None, dict[str, str]]:
     """Return the configuration of a tree of tables, or its faults by dotted key."""
+    from secor.config.model import Config
+
     return validate_as(Config, tree)
 
 

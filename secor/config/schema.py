@@ -10,15 +10,23 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import SecretStr
 
-from secor.config.model import Config
 from secor.config.values import Section
 
 Step = str | int
 
 
-def section_at(steps: Sequence[Step], root: type[Section] = Config) -> type[Section] | None:
+def root_of(root: type[Section] | None) -> type[Section]:
+    """Return ``root``, or the configuration of a group, which a restore does not load."""
+    if root is not None:
+        return root
+    from secor.config.model import Config
+
+    return Config
+
+
+def section_at(steps: Sequence[Step], root: type[Section] | None = None) -> type[Section] | None:
     """Return the model of the table at ``steps`` below ``root``; None where there is no table."""
-    here: Any = root
+    here: Any = root_of(root)
     for step in steps:
         here = element_of(here) if isinstance(step, int) else type_at(here, step)
         if here is None:
@@ -40,7 +48,7 @@ def type_at(section: Any, key: Step) -> Any:
     return field.annotation if field else None
 
 
-def example_at(steps: Sequence[Step], root: type[Section] = Config) -> Any:
+def example_at(steps: Sequence[Step], root: type[Section] | None = None) -> Any:
     """Return a value that corrects the key at ``steps``; None where it may as well be absent."""
     section = section_at(steps[:-1], root) if steps else None
     field = section.model_fields.get(str(steps[-1])) if section else None
@@ -66,17 +74,17 @@ def is_text(annotation: Any) -> bool:
     )
 
 
-def is_secret(steps: Sequence[Step], root: type[Section] = Config) -> bool:
+def is_secret(steps: Sequence[Step], root: type[Section] | None = None) -> bool:
     """Return whether the key at ``steps`` is never to be shown."""
     section = section_at(steps[:-1], root) if steps else None
     return SecretStr in members(type_at(section, steps[-1])) if section else False
 
 
 def every_key(
-    section: type[Section] = Config, before: tuple[str, ...] = ()
+    section: type[Section] | None = None, before: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, ...]]:
     """Yield every key that holds a value, ``("kafka", "topics")``; ``topics`` counts as one."""
-    for name, field in section.model_fields.items():
+    for name, field in root_of(section).model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, Section):
             yield from every_key(inner, (*before, name))
@@ -84,7 +92,7 @@ def every_key(
             yield (*before, name)
 
 
-def suggestion(steps: Sequence[Step], root: type[Section] = Config) -> str:
+def suggestion(steps: Sequence[Step], root: type[Section] | None = None) -> str:
     """Return what a person who wrote the unknown key at ``steps`` may have meant."""
     section, wrong = section_at(steps[:-1], root), str(steps[-1])
     known = list(section.model_fields) if section else []

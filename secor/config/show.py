@@ -6,12 +6,15 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from secor.config.model import Config
 from secor.config.values import Section
 from secor.core.text import MASK, is_secret_name, mask_command, mask_urls
+
+if TYPE_CHECKING:
+    from secor.config.model import Config
 
 _OF_TABLES = ("catalog", "rows", "commit")
 _ABSENT = {"backup": ("parser", *_OF_TABLES), "partition": _OF_TABLES, "table": ("finalize",)}
@@ -46,7 +49,7 @@ def toml_value(value: object) -> str:
 def settings(config: Config) -> list[Setting]:
     """Return every setting, and of each topic rule what it says itself."""
     rows = []
-    for name in Config.model_fields:
+    for name in type(config).model_fields:
         section = getattr(config, name)
         if isinstance(section, Section) and name not in _ABSENT[config.group.kind]:
             rows += [Setting(key, value, config.source(key)) for key, value in _walk(section, name)]

@@ -24,6 +24,7 @@ from secor.restore.control import JobRecord, RequestedState
 from secor.restore.model import SourcePartition
 from secor.restore.opening import Opened, Opener
 from secor.restore.schedule import After, AssignedSource, Opening, Phase, Schedule
+from secor.restore.task import Turn
 
 RECORD_EVERY = 2.0
 """Seconds between two looks at the job's record."""
@@ -69,7 +70,9 @@ class Engine:
 
     ``run_once`` is for the main thread, ``work_once`` for any number of workers.
     ``sources`` lists the source partitions by partition of the offsets topic; ``written``
-    says whether all of some, which are not held here, is written.
+    says whether all of some, which are not held here, is written.  As many source partitions as
+    ``read_ahead`` are read at a time, some before a worker is free to write them; for a source
+    that begins to read at once and in a thread of its own.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class Engine:
         clock: Clock,
         observer: EngineObserver,
         follow: bool,
+        read_ahead: int = 0,
     ) -> None:
         self._membership = membership
         self._schedule = schedule
@@ -97,6 +101,7 @@ class Engine:
         self._clock = clock
         self._observer = observer
         self._follow = follow
+        self._readers = read_ahead
         self._lock = threading.RLock()
         self._leaving: set[TopicPartition] = set()
         self._listed = sources()
@@ -154,6 +159,7 @@ class Engine:
             elif isinstance(event, Revoked):
                 self._revoke(event.partitions)
         self._release()
+        self._read_ahead()
         self._look_at_requested_state()
         self._discover()
         finished = self._finished()
@@ -218,6 +224,22 @@ class Engine:
         if free:
             self._membership.release(free)
             self._observer.assigned(count)
+
+    def _read_ahead(self) -> None:
+        """Begin to read what is written next: no worker then waits for its first object."""
+        while not self._halted:
+            with self._lock:
+                following = self._schedule.take_to_read(self._readers)
+            if following is None:
+                return
+            assert following.task is not None
+            try:
+                following.task.read_ahead()
+            except SecorError as error:
+                self._report(following, error)
+                continue
+            with self._lock:
+                self._schedule.record_step(following, Turn.IDLE)
 
     def _look_at_requested_state(self) -> None:
         now = self._clock.monotonic()
@@ -292,6 +314,7 @@ class Engine:
         for assigned_source in opening.assigned_sources:
             if assigned_source.source in opened.failed:
                 self._report(assigned_source, opened.failed[assigned_source.source])
+        self._read_ahead()
 
     def _turn(self, assigned_source: AssignedSource) -> None:
         assert assigned_source.task is not None

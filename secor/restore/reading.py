@@ -29,6 +29,11 @@ class ReadAhead:
         self._thread = threading.Thread(target=self._read, name="read-ahead", daemon=True)
         self._thread.start()
 
+    @property
+    def is_read(self) -> bool:
+        """Return whether nothing is left to read: what there is waits in memory."""
+        return self._ended
+
     def next(self, wait: float) -> Piece | Silence:
         """Return the next piece, an error of the reading, or why there is none."""
         with self._changed:

@@ -146,6 +146,8 @@ class Schedule:
             known = self._assigned.get(source)
             if known is None:
                 self._assigned[source] = AssignedSource(source, offsets)
+        # Partitions of one topic follow each other: its objects are listed once for all of them.
+        self._assigned = dict(sorted(self._assigned.items()))
 
     def revoke(self, offsets: TopicPartition) -> None:
         """Give a partition up: nothing of it is started any more."""
@@ -194,6 +196,23 @@ class Schedule:
         for assigned_source in due:
             assigned_source.move(Phase.WORKING)
             return assigned_source
+        return None
+
+    def take_to_read(self, most: int) -> AssignedSource | None:
+        """Return a source partition to read ahead of its turn, which it has meanwhile.
+
+        None where ``most`` are read already.  One that is read to its end does not count: while
+        its last messages are written the next one is read.
+        """
+        now = self._clock.monotonic()
+        tasks = [(source, source.task) for source in self._assigned.values() if source.task]
+        if sum(task.is_reading for _, task in tasks) >= most:
+            return None
+        for assigned_source, task in tasks:
+            fresh = assigned_source.phase is Phase.READY and not assigned_source.attempts
+            if fresh and not task.is_open and self._due(assigned_source, now):
+                assigned_source.move(Phase.WORKING)
+                return assigned_source
         return None
 
     def _due(self, assigned_source: AssignedSource, now: float) -> bool:

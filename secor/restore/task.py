@@ -16,6 +16,7 @@ from secor.restore.model import Boundary, JobSpec, Piece, Silence, SourcePartiti
 from secor.restore.offsets import StoredOffset, offset_key, record
 from secor.restore.pairs import pairs_record
 from secor.restore.ports import PieceReader, RestoreSource, Router
+from secor.restore.reading import ReadAhead
 from secor.restore.writer.model import WriterState
 from secor.restore.writer.writer import TransactionalWriter
 
@@ -100,6 +101,8 @@ class Task:
         self._offsets = offsets
         self._stopping = stopping
         self._reader: PieceReader | None = None
+        self._is_ready = False
+        """Whether the target was looked at since the reading began."""
         self._rest: Piece | None = None
         """What the transaction before had no room for."""
         self._end_at: int | None = None
@@ -139,18 +142,37 @@ class Task:
             with suppress(SecorError):
                 self._writer.abort()
 
+    @property
+    def is_reading(self) -> bool:
+        """Return whether the source is read now; one that is read to its end is not."""
+        reader = self._reader
+        return reader is not None and not (isinstance(reader, ReadAhead) and reader.is_read)
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether reading has begun."""
+        return self._reader is not None
+
+    def read_ahead(self) -> None:
+        """Begin to read before the next turn; not while one is in work."""
+        if self._reader is None:
+            self._reader = self._settings.source.open(self.source, self.next_offset)
+
     def close(self) -> None:
         """Stop reading; the next turn begins at ``next_offset``."""
         self._rest = None
+        self._is_ready = False
         if self._reader is not None:
             self._reader.close()
             self._reader = None
 
     def _open_reader(self) -> PieceReader:
-        if self._reader is None:
+        if not self._is_ready:
             # Not inside a transaction: making a topic takes seconds.
             self._settings.ready(self.source)
-            self._reader = self._settings.source.open(self.source, self.next_offset)
+            self._is_ready = True
+        self.read_ahead()
+        assert self._reader is not None
         return self._reader
 
     def _transaction(self, reader: PieceReader, first: Piece) -> Turn:

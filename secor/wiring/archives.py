@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from secor.archive.erasures import Erasures, Secret, read_erasures
 from secor.archive.objects import Archive
-from secor.config.model import Config
-from secor.config.output import Output
-from secor.config.restore import RestoreConfig
 from secor.core.ports import LogFormat, ObjectStore
 from secor.formats import format_of_key, make_format
 from secor.formats.text import TextFormat
 
 if TYPE_CHECKING:
     from secor.archive.applied_erasures import AppliedErasures
+    from secor.config.model import Config
+    from secor.config.output import Output
+    from secor.config.restore import RestoreConfig
 
 Routes = Mapping[str, Collection[str]]
 """By topic, other topics that messages of it were routed to."""

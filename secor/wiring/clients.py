@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from secor.config.model import S3, Azure, Config, Gcs, Store, ZooKeeper
 from secor.config.servers import Brokers
 from secor.config.stores import Cloud
 from secor.core.errors import Unavailable
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from secor.adapters.s3 import S3Store
     from secor.adapters.zookeeper import ZooKeeperLedger, ZooKeeperMovableLedger
     from secor.archive.repair.relocation import MovableLedger
+    from secor.config.model import S3, Azure, Config, Gcs, Store, ZooKeeper
 
 
 def clear(secret: SecretStr | None) -> str | None:

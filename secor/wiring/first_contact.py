@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from secor.config.model import S3, Catalog, Config, Store, ZooKeeper
 from secor.config.servers import Brokers
-from secor.config.stores import LocalStore
+from secor.config.stores import S3, LocalStore
 from secor.core.errors import Unavailable
 from secor.core.text import mask_urls
 from secor.service.monitoring.servers import BROKERS, STORE, ZOOKEEPER
+
+if TYPE_CHECKING:
+    from secor.config.model import Catalog, Config, Store, ZooKeeper
 
 QUIET = 1.0
 """Seconds without an answer before it is reported."""

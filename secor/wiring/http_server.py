@@ -9,7 +9,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from secor import __version__
-from secor.config.model import Config
 from secor.config.process import Metrics as MetricsConfig
 from secor.config.show import settings
 from secor.core.ports import Clock
@@ -34,6 +33,7 @@ from secor.wire import DECODER
 from secor.wiring.clients import clear
 
 if TYPE_CHECKING:
+    from secor.config.model import Config
     from secor.service.status.table_board import TableBoard
 
 Pages = Mapping[str, Callable[[], HealthResponse]]

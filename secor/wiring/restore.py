@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -98,7 +99,31 @@ class LockedLog:
     def start(self, topic_partition: TopicPartition) -> int:
         """Return where the log begins."""
         with self._lock:
-            return self._reader.log_range(topic_partition).start
+            return self._reader.start(topic_partition)
+
+    def counts(self, topics: Iterable[str]) -> dict[str, int]:
+        """Return the partitions of topics by name, in one question; 0 where there is none."""
+        wanted = [*topics]
+        if not wanted:
+            return {}
+        with self._lock:
+            known = Counter(
+                place.topic for place in self._reader.group_partitions(wanted, None, None)
+            )
+        return {topic: known[topic] for topic in wanted}
+
+    def held(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return how many offsets logs hold, also of open transactions; one question a leader."""
+        wanted = list(topic_partitions)
+        if not wanted:
+            return {}
+        with self._lock:
+            ends, starts = self._reader.high_watermarks(wanted), self._reader.starts(wanted)
+        # What no leader answered is asked alone, which waits for one, or says what is wrong.
+        for place in wanted:
+            if place not in ends or place not in starts:
+                ends[place], starts[place] = self.end(place, committed=False), self.start(place)
+        return {place: ends[place] - starts[place] for place in wanted}
 
     def know_leaders(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Ask for the leaders of many partitions at once, about to be asked about one by one.
@@ -115,7 +140,7 @@ class LockedLog:
         with self._lock:
             # The lock is held until all is read out: a caller that asks this log for something else
             # inside its loop waits for itself for ever.
-            begin = max(start, self._reader.log_range(topic_partition).start)
+            begin = max(start, self._reader.start(topic_partition))
             if begin < end:
                 yield from self._reader.read(topic_partition, begin, end)
 
@@ -284,7 +309,7 @@ class Job:
             )
         return Routing(
             template=target.topic,
-            partitions={topic: len(self.log.partitions(topic)) for topic in topics},
+            partitions=self.log.counts(sorted(topics)),
             partitioning=target.partitioning,
             mapping=target.mapping,
             ranges=ranges_of(source),

@@ -21,12 +21,7 @@ from secor.parsing.plugins import identity_of, load_plugin
 from secor.parsing.user_classes import import_class
 from secor.restore.model import JobSpec
 from secor.restore.ports import RestoreSource
-from secor.restore.sources.aiven import AivenLayout
 from secor.restore.sources.archive import ArchiveSource
-from secor.restore.sources.confluent import ConfluentLayout
-from secor.restore.sources.foreign import ForeignLayout, ForeignSource
-from secor.restore.sources.json_lines import JsonLinesSource
-from secor.restore.sources.lenses import LensesLayout
 from secor.wiring.archives import secret_of
 
 
@@ -139,18 +134,13 @@ def source_of(config: RestoreConfig, store: ObjectStore) -> RestoreSource:
         plugin: RestoreSource = load_plugin(source.plugin, "partitions", options)
         return plugin
     if source.kind == "json-lines":
+        from secor.restore.sources.json_lines import JsonLinesSource
+
         assert source.directory is not None
         return JsonLinesSource(source.name, source.directory, wanted)
 
-    layouts: dict[str, ForeignLayout] = {
-        "confluent-s3": ConfluentLayout(source.delimiter.encode()),
-        "aiven-s3": AivenLayout(),
-        "lenses-s3": LensesLayout(),
-    }
-    if source.kind in layouts:
-        layout = layouts[source.kind]
-        return ForeignSource(source.name, store, source.prefix, layout, wanted, lossy=source.lossy)
-
+    if source.kind != "archive":
+        return _foreign(source, store, wanted)
     archive = Archive(
         store,
         source.prefix,
@@ -170,6 +160,22 @@ def source_of(config: RestoreConfig, store: ObjectStore) -> RestoreSource:
         generations=source.generations or None,
         secret=secret_of(config),
     )
+
+
+def _foreign(source: Source, store: ObjectStore, wanted: Callable[[str], bool]) -> RestoreSource:
+    """Return the source of another program's archive; its libraries are loaded for it alone."""
+    from secor.restore.sources.aiven import AivenLayout
+    from secor.restore.sources.confluent import ConfluentLayout
+    from secor.restore.sources.foreign import ForeignLayout, ForeignSource
+    from secor.restore.sources.lenses import LensesLayout
+
+    layouts: dict[str, ForeignLayout] = {
+        "confluent-s3": ConfluentLayout(source.delimiter.encode()),
+        "aiven-s3": AivenLayout(),
+        "lenses-s3": LensesLayout(),
+    }
+    layout = layouts[source.kind]
+    return ForeignSource(source.name, store, source.prefix, layout, wanted, lossy=source.lossy)
 
 
 def _identity(path: str) -> str:

@@ -106,6 +106,14 @@ class FakeCluster:
     def know_leaders(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Do nothing: the leader of every partition is known."""
 
+    def counts(self, topics: Iterable[str]) -> dict[str, int]:
+        """Return the partitions of topics."""
+        return {topic: len(self.partitions(topic)) for topic in topics}
+
+    def held(self, topic_partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return how many offsets logs hold."""
+        return {it: self.end(it, committed=False) for it in topic_partitions}
+
     def transactional_ids(self, prefix: str) -> list[str]:
         """Return the ids that were initialised."""
         return sorted(it for it in self._transactions if it.startswith(prefix))

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import kafka
@@ -189,6 +190,16 @@ class Client:
         name = f"{purpose}-{node_id}"
         insides.add_connection(self.cluster, name, broker)
         return name
+
+    async def look_up(self, topics: Iterable[str]) -> None:
+        """Ask for the metadata of topics now, on the IO thread; never raises for brokers.
+
+        ``request_update`` waits until half a second has passed since the last answer.
+        """
+        for topic in topics:
+            self.cluster.add_topic(topic)
+        with suppress(kafka_errors.KafkaError):
+            await self.cluster.refresh_metadata()
 
     def close(self, timeout: float = 5.0) -> None:
         """Leave the group, if in one, and end the thread; never raises for silent brokers."""

@@ -210,28 +210,35 @@ class KafkaReader:
 
     async def _find_leaders(self, partitions: Iterable[TopicPartition]) -> None:
         deadline = time.monotonic() + min(_LEADERS_WITHIN, self._timeout)
+        if unknown := self._without_leader(partitions):
+            await self._client.look_up(unknown)
         while self._request_leaders(partitions) and time.monotonic() < deadline:
             await self._client.net.sleep(_LOOK_AGAIN)
 
     def _request_leaders(self, partitions: Iterable[TopicPartition]) -> bool:
         """Request metadata for partitions whose leader is unknown; return whether there are any."""
-        cluster = self._client.cluster
-        topics = {
+        topics = self._without_leader(partitions)
+        for topic in topics:
+            self._client.cluster.add_topic(topic)
+        if topics:
+            self._client.cluster.request_update()
+        return bool(topics)
+
+    def _without_leader(self, partitions: Iterable[TopicPartition]) -> set[str]:
+        leader_of = self._client.cluster.leader_for_partition
+        return {
             topic_partition.topic
             for topic_partition in partitions
-            if cluster.leader_for_partition(to_client(topic_partition)) in (None, -1)
+            if leader_of(to_client(topic_partition)) in (None, -1)
         }
-        for topic in topics:
-            cluster.add_topic(topic)
-        if topics:
-            cluster.request_update()
-        return bool(topics)
 
     def end(self, topic_partition: TopicPartition, *, committed: bool) -> int:
         """Return the log's last stable offset, or its high watermark."""
-        if committed:
-            return self._metadata.log_range(topic_partition).end
-        return self._metadata.high_watermark(topic_partition)
+        return self._metadata.end(topic_partition, committed=committed)
+
+    def start(self, topic_partition: TopicPartition) -> int:
+        """Return the offset at which the log begins."""
+        return self._metadata.start(topic_partition)
 
     def read(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[Chunk]:
         """Give the committed messages of ``[start, end)``; ``end`` is at most the log's.

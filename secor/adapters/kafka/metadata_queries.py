@@ -28,8 +28,9 @@ from secor.core.text import error_text
 _log = logging.getLogger(__name__)
 
 _UNKNOWN_TOPIC = 3
-_TRIES_UNKNOWN = 5
-_RETRY = 0.2
+_TRIES_UNKNOWN = 8
+_FIRST_RETRY, _RETRY = 0.02, 0.2
+"""Seconds until the first attempts and the later ones: about 0.9 for a topic that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +111,28 @@ class MetadataClient:
 
     def high_watermark(self, topic_partition: TopicPartition) -> int:
         """Ask where the log ends, open transactions included."""
-        (end,) = self._client.call(
+        return self.end(topic_partition, committed=False)
+
+    def end(self, topic_partition: TopicPartition, *, committed: bool) -> int:
+        """Ask for the last stable offset, or for the high watermark."""
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        return self._one_offset(topic_partition, OffsetSpec.LATEST, isolation)
+
+    def start(self, topic_partition: TopicPartition) -> int:
+        """Ask where the log begins."""
+        return self._one_offset(topic_partition, OffsetSpec.EARLIEST, IsolationLevel.READ_COMMITTED)
+
+    def _one_offset(self, topic_partition: TopicPartition, spec: Any, isolation: Any) -> int:
+        (answer,) = self._client.call(
             self._list_all,
             to_client(topic_partition),
-            (OffsetSpec.LATEST,),
+            (spec,),
             self._timeout,
-            IsolationLevel.READ_UNCOMMITTED,
+            isolation,
             timeout=3 * self._timeout + 1,
             what=f"the log of {topic_partition}",
         )
-        return int(end.offset)
+        return int(answer.offset)
 
     async def _log_range(self, tp: Any, timeout: float) -> list[Any]:
         return await self._list_all(tp, (OffsetSpec.EARLIEST, OffsetSpec.LATEST), timeout)
@@ -157,11 +170,15 @@ class MetadataClient:
                 unknown = isinstance(error, kafka_errors.UnknownTopicOrPartitionError)
                 if time.monotonic() >= deadline or (unknown and tries == _TRIES_UNKNOWN):
                     raise
+                if tries == 1:
+                    # A topic that was made just now is known as soon as the metadata are here.
+                    await self._client.look_up([tp.topic])
+                    continue
                 # A topic that nobody has asked for is not in the metadata, so it has no leader
                 # here.
                 self._client.cluster.add_topic(tp.topic)
                 self._client.cluster.request_update()
-                await self._client.net.sleep(_RETRY)
+                await self._client.net.sleep(min(_RETRY, _FIRST_RETRY * 2 ** (tries - 1)))
         raise AssertionError("counting ended")
 
     async def _list_offset(self, tp: Any, spec: Any, timeout: float, isolation: Any) -> Any:

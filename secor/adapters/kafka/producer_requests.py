@@ -5,6 +5,7 @@ Nothing is decided here: answers come back with their codes, see ``secor.restore
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,6 +22,8 @@ MARGIN = 1.0
 _ALL_REPLICAS = -1
 _STEP = 0.01
 """Seconds between two looks."""
+_AT_ONCE = 2
+"""Looks for a leader without a pause: an answer that was on its way may be about other topics."""
 
 
 class ProducerRequests:
@@ -123,15 +126,19 @@ class ProducerRequests:
 
     async def _leader(self, topic_partition: TopicPartition, until: float) -> int:
         cluster = self.client.cluster
-        while True:
+        for attempt in itertools.count():
             leader = cluster.leader_for_partition(to_client(topic_partition))
             if leader not in (None, -1):
                 return int(leader)
             if time.monotonic() >= until:
                 raise kafka_errors.LeaderNotAvailableError(str(topic_partition))
+            if attempt < _AT_ONCE:
+                await self.client.look_up([topic_partition.topic])
+                continue
             cluster.add_topic(topic_partition.topic)
             cluster.request_update()
             await self.client.net.sleep(_STEP)
+        raise AssertionError("counting ended")
 
 
 def identity_answer(answer: Any) -> IdentityAnswer:

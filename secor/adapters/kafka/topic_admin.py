@@ -114,28 +114,19 @@ class TopicAdmin:
         self, topic: str, settings: TopicDefinition, replication_factor: int | None = None
     ) -> str | None:
         """Return why the brokers would not make a topic, None when they would; makes nothing."""
-        return self.proposed(topic, settings, replication_factor).refusal
+        return self.proposed({topic: settings}, replication_factor)[topic].refusal
 
     def proposed(
-        self, topic: str, settings: TopicDefinition, replication_factor: int | None = None
-    ) -> ProposedTopic:
-        """Return what the brokers would make of a topic; makes nothing."""
+        self, topics: Mapping[str, TopicDefinition], replication_factor: int | None = None
+    ) -> dict[str, ProposedTopic]:
+        """Return what the brokers would make of topics, by name; makes nothing."""
         # With ``validate_only`` brokers check rights, policies and replication as they would, and
         # make nothing.
-        (answer,) = self._send_create({topic: settings}, replication_factor, validate_only=True)
-        code = answer["error_code"]
-        if code == _DENIED:
-            return ProposedTopic(_ALLOW_CREATE, settings.settings)
-        if code not in (0, _EXISTS):
-            why = error_text(kafka_errors.for_code(code)(answer["error_message"] or ""))
-            return ProposedTopic(f"the brokers would not make it: {why}", settings.settings)
-        settings_of_topic = (answer.get("configs") or {}).items()
-        known = {
-            name: setting["value"]
-            for name, setting in settings_of_topic
-            if setting["value"] not in (None, "")
+        return {
+            answer["name"]: _proposed(answer, topics[answer["name"]])
+            for together in _requests_of(topics)
+            for answer in self._send_create(together, replication_factor, validate_only=True)
         }
-        return ProposedTopic(None, {**known, **settings.settings})
 
     def _send_create(
         self,
@@ -264,6 +255,22 @@ def _requests_of(topics: Mapping[str, TopicDefinition]) -> Iterator[dict[str, To
         count += settings.partitions
     if together:
         yield together
+
+
+def _proposed(answer: Mapping[str, Any], settings: TopicDefinition) -> ProposedTopic:
+    code = answer["error_code"]
+    if code == _DENIED:
+        return ProposedTopic(_ALLOW_CREATE, settings.settings)
+    if code not in (0, _EXISTS):
+        why = error_text(kafka_errors.for_code(code)(answer["error_message"] or ""))
+        return ProposedTopic(f"the brokers would not make it: {why}", settings.settings)
+    settings_of_topic = (answer.get("configs") or {}).items()
+    known = {
+        name: setting["value"]
+        for name, setting in settings_of_topic
+        if setting["value"] not in (None, "")
+    }
+    return ProposedTopic(None, {**known, **settings.settings})
 
 
 def _making(topics: Collection[str]) -> str:

@@ -11,7 +11,8 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from secor.jobs.restore.offsets import read_all_offsets
-from secor.jobs.restore.plan import JobPlan, left, topics_left
+from secor.jobs.restore.plan import JobPlan, topics_left
+from secor.jobs.restore.progress import left
 from secor.restore.model import Piece, SourceExtent
 from secor.wire.codecs import CODECS
 from secor.wire.encoding import encode_batch

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from secor.core.errors import ArchiveIncomplete
 from secor.core.text import how_many
@@ -12,13 +13,14 @@ from secor.restore.fencing_probe import probe_fencing
 from secor.restore.job_preflight import promise_findings, source_findings, space_findings
 from secor.restore.model import SourceExtent
 from secor.restore.offsets import offsets_topic
+from secor.restore.ports import RestoreSource
 from secor.restore.preflight import JobFinding, Severity
 from secor.restore.sources.archive import ArchiveSource
-from secor.restore.sources.foreign import ForeignSource
 from secor.wiring.restore import SHARED_SETTINGS, Job, open_cluster_groups
 
 if TYPE_CHECKING:
     from secor.adapters.kafka.topic_admin import TopicDefinition, TopicDescription
+    from secor.restore.sources.foreign import ForeignSource
 
 
 def first_look(job: Job, topic: str, extents: Sequence[SourceExtent]) -> Iterator[JobFinding]:
@@ -28,7 +30,7 @@ def first_look(job: Job, topic: str, extents: Sequence[SourceExtent]) -> Iterato
     asks, and a source of somebody else's is not read for the plan.  Raises ``Unavailable``.
     """
     source = job.source
-    if job.config.source.lossy or not isinstance(source, ArchiveSource | ForeignSource):
+    if job.config.source.lossy or not _is_archive(source):
         return
     extent = next((extent for extent in extents if extent.objects and not extent.faults), None)
     if extent is None:
@@ -37,6 +39,14 @@ def first_look(job: Job, topic: str, extents: Sequence[SourceExtent]) -> Iterato
         next(source.pieces(extent.source, extent.range.start), None)
     except ArchiveIncomplete as error:
         yield JobFinding(Severity.REFUSE, topic, str(error))
+
+
+def _is_archive(source: RestoreSource) -> TypeGuard[ArchiveSource | ForeignSource]:
+    if isinstance(source, ArchiveSource):
+        return True
+    # What is not loaded is nobody's class.
+    foreign = sys.modules.get("secor.restore.sources.foreign")
+    return foreign is not None and isinstance(source, foreign.ForeignSource)
 
 
 _OFFSETS_RIGHTS = ("READ", "WRITE", "DESCRIBE")

@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from secor.adapters.kafka.topic_admin import TopicDefinition, TopicDescription
-from secor.core.errors import ConfigurationError, CorruptFile, TargetRefused
-from secor.core.model import OffsetRange, TopicPartition
-from secor.jobs.restore.job_findings import colliding, first_look, job_findings, meeting, room
+from secor.adapters.kafka.topic_admin import ProposedTopic, TopicDefinition, TopicDescription
+from secor.archive.kept_topics import KeptTopic
+from secor.core.errors import ConfigurationError, TargetRefused
+from secor.core.model import TopicPartition
+from secor.jobs.restore.archived_topics import (
+    ArchivedTopic,
+    begin_looks,
+    look_at_topic,
+    pool_of_looks,
+)
+from secor.jobs.restore.job_findings import colliding, job_findings, meeting, room
 from secor.jobs.restore.offsets import read_all_offsets
-from secor.jobs.restore.progress import JobProgress, read_job_progress, target_belongs_to_job
+from secor.jobs.restore.progress import (
+    JobProgress,
+    left,
+    read_job_progress,
+    target_belongs_to_job,
+)
 from secor.restore.control import JobRecord
 from secor.restore.fencing_probe import probe_id
 from secor.restore.job_preflight import lost_offsets, record_findings
@@ -82,30 +95,23 @@ def plan(job: Job) -> JobPlan:
     sources = job.sources()
     archived = sorted({source.topic for source in sources})
     empty = _empty_topics(job, archived)
-    names = [job.target_name(topic) for topic in [*archived, *empty]]
+    names = [*map(job.target_name, [*archived, *empty])]
     described = job.admin.describe([*dict.fromkeys(names), *sorted(job.own_topics)])
-    job.log.know_leaders(
-        TopicPartition(name, number)
-        for name in names
-        if name in described
-        for number in range(described[name].partitions)
-    )
-    targets = {name: _target(job, name, described.get(name)) for name in names}
-    # After the targets: what another daemon writes meanwhile has its offsets then.
-    progress = read_job_progress(job)
-    by_topic: dict[str, list[SourceExtent]] = {topic: [] for topic in archived}
+    missing = {topic for topic in [*archived, *empty] if job.target_name(topic) not in described}
+    by_topic: dict[str, list[SourcePartition]] = {topic: [] for topic in archived}
     for source in sources:
-        extent = since(job.source.extent(source), progress.offsets.get(source))
-        by_topic[source.topic].append(extent)
-    topics = tuple(
-        _planned(job, topic, extents, targets[job.target_name(topic)], progress)
-        for topic, extents in sorted(by_topic.items())
-    )
-    topics += tuple(
-        _planned(job, topic, [], targets[job.target_name(topic)], progress)
-        for topic in empty
-        if not targets[job.target_name(topic)].partitions
-    )
+        by_topic[source.topic].append(source)
+    asked = by_topic | {topic: [] for topic in empty if topic in missing}
+    # The store and the brokers are asked at the same time.
+    with pool_of_looks() as pool:
+        about_job = pool.submit(lambda: [*job_findings(job, described)])
+        looks = begin_looks(pool, job, asked, missing if job.config.target.create else ())
+        targets = _targets(job, names, described)
+        # After the targets: what another daemon writes meanwhile has its offsets then.
+        progress = read_job_progress(job)
+        looked = {topic: look.result() for topic, look in looks.items()}
+        about = about_job.result()
+    topics = _planned(job, looked, targets, progress)
     selection = job.config.source
     plan_findings = [
         *record_findings(
@@ -122,7 +128,7 @@ def plan(job: Job) -> JobPlan:
         *_lost_offsets(job, progress, topics),
         *vanished_findings(job.vanished(sources, progress.offsets), holes=job.config.source.holes),
         *_remade(progress.record, described),
-        *job_findings(job, described),
+        *about,
         *room(job, topics_left(topics, progress.offsets), described),
     ]
     return JobPlan(topics, tuple(plan_findings))
@@ -156,7 +162,9 @@ def prepare(job: Job) -> JobPlan:
     if refusing:
         lines = "\n".join(f"  {finding.topic}: {finding.what}" for finding in refusing)
         raise ConfigurationError(f"the job cannot begin:\n{lines}")
-    _make(job, planned.topics)
+    # The offsets topic with the targets: then all are waited for at once.
+    own = {} if job.offsets_partitions() else {offsets_topic(job.name): job.offsets_settings()}
+    _make(job, planned.topics, own)
     return planned
 
 
@@ -166,10 +174,13 @@ def prepare_topic(job: Job, topic: str) -> None:
     Raises ``TargetRefused`` with every finding that refuses.
     """
     sources = job.sources()
-    extents = [job.source.extent(source) for source in sources if source.topic == topic]
     name = job.target_name(topic)
-    target = _target(job, name, job.admin.describe([name]).get(name))
-    planned = _planned(job, topic, extents, target, read_job_progress(job))
+    described = job.admin.describe([name])
+    of_topic = [source for source in sources if source.topic == topic]
+    needs_kept = name not in described and job.config.target.create
+    look = look_at_topic(job, topic, of_topic, needs_kept=needs_kept)
+    targets = _targets(job, [name], described)
+    (planned,) = _planned(job, {topic: look}, targets, read_job_progress(job))
     meets = [
         meeting_partition
         for meeting_partition in meeting(job, {source.topic for source in sources})
@@ -185,13 +196,17 @@ def prepare_topic(job: Job, topic: str) -> None:
     _make(job, [planned])
 
 
-def _make(job: Job, topics: Iterable[PlannedTopic]) -> None:
+def _make(
+    job: Job,
+    topics: Iterable[PlannedTopic],
+    own: Mapping[str, TopicDefinition] = MappingProxyType({}),
+) -> None:
     missing = {
         topic.target.name: TopicDefinition(topic.new.partitions, topic.new.settings)
         for topic in topics
         if topic.new is not None
     }
-    job.admin.create(missing, job.config.target.replication_factor)
+    job.admin.create({**missing, **own}, job.config.target.replication_factor)
 
 
 def nothing_archived(job: Job) -> str:
@@ -269,20 +284,67 @@ def topics_left(
     return sizes
 
 
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """A topic that the target lacks: what it is made with, and what was found."""
+
+    new: NewTopic
+    findings: tuple[JobFinding, ...]
+
+
 def _planned(
     job: Job,
-    topic: str,
-    extents: list[SourceExtent],
-    target: TargetTopic,
+    looked: Mapping[str, ArchivedTopic],
+    targets: Mapping[str, TargetTopic],
     progress: JobProgress,
-) -> PlannedTopic:
-    config, name = job.config, target.name
-    limits = JobLimits(
+) -> tuple[PlannedTopic, ...]:
+    """Plan topics, by name; few requests ask what the brokers would make of missing ones."""
+    limits = {
+        topic: _limits(job, topic, targets[job.target_name(topic)], progress) for topic in looked
+    }
+    missing = {
+        topic: _new(job, topic, look.kept, limits[topic].needed(look.extents))
+        for topic, look in looked.items()
+        if job.config.target.create and not targets[job.target_name(topic)].partitions
+    }
+    wanted = job.config.target
+    proposed = job.admin.proposed(
+        {
+            job.target_name(topic): TopicDefinition(made.new.partitions, made.new.settings)
+            for topic, made in missing.items()
+            if made.new.partitions
+        },
+        wanted.replication_factor,
+    )
+    planned = []
+    for topic, look in sorted(looked.items()):
+        extents = tuple(
+            since(extent, progress.offsets.get(extent.source)) for extent in look.extents
+        )
+        name = job.target_name(topic)
+        target, new = targets[name], None
+        faults: list[JobFinding] = []
+        if topic in missing:
+            new, target, faults = _made(job, name, missing[topic], proposed.get(name))
+        elif not target.partitions and not extents:
+            what = "has no messages, and does not exist: make it, or set target.create = true"
+            faults = [JobFinding(Severity.WARN, name, what)]
+        elif not target.partitions:
+            what = "does not exist: make it, or set target.create = true"
+            faults = [JobFinding(Severity.REFUSE, name, what)]
+        topic_findings = [*look.findings, *findings(extents, target, limits[topic]), *faults]
+        planned.append(PlannedTopic(topic, target, extents, tuple(topic_findings), new))
+    return tuple(planned)
+
+
+def _limits(job: Job, topic: str, target: TargetTopic, progress: JobProgress) -> JobLimits:
+    config = job.config
+    return JobLimits(
         append=config.target.append,
         # To find the owner of messages takes reading: only where it matters.
         own=bool(target.messages)
         and not config.target.append
-        and target_belongs_to_job(job, progress, topic, name),
+        and target_belongs_to_job(job, progress, topic, target.name),
         written=topic in progress.written,
         same_partitions=config.target.partitioning != "key",
         mapping=config.target.mapping,
@@ -290,66 +352,47 @@ def _planned(
         batch_bytes=config.writing.batch_bytes,
         now=int(job.clock.now() * 1000),
     )
-    new: NewTopic | None = None
-    faults: list[JobFinding] = []
-    if not target.partitions and config.target.create:
-        new, target, faults = _missing(job, topic, limits.needed(extents))
-    elif not target.partitions and not extents:
-        what = "has no messages, and does not exist: make it, or set target.create = true"
-        faults = [JobFinding(Severity.WARN, name, what)]
-    elif not target.partitions:
-        what = "does not exist: make it, or set target.create = true"
-        faults = [JobFinding(Severity.REFUSE, name, what)]
-    look = first_look(job, topic, extents)
-    topic_findings = [*look, *findings(extents, target, limits), *faults]
-    return PlannedTopic(topic, target, tuple(extents), tuple(topic_findings), new)
 
 
-def _missing(
-    job: Job, topic: str, needed: int
+def _made(
+    job: Job, name: str, missing: _Missing, proposed: ProposedTopic | None
 ) -> tuple[NewTopic | None, TargetTopic, list[JobFinding]]:
     """Return what a missing target is made with, what it will be then, and what is wrong with it.
 
-    ``needed`` is how many partitions it must have.  None where nothing says how many: it is left
-    to a person, for no message needs it.
+    None where nothing says how many partitions: it is left to a person, for no message needs it.
     """
-    wanted, name = job.config.target, job.target_name(topic)
-    new, faults = _new(job, topic, needed)
-    if not new.partitions:
+    if proposed is None:
         what = "has no messages, and is not made: make it, or set target.partitions"
-        return None, TargetTopic(name, 0, 0, {}), [*faults, JobFinding(Severity.WARN, name, what)]
-    settings = TopicDefinition(new.partitions, new.settings)
-    proposed = job.admin.proposed(name, settings, wanted.replication_factor)
+        faults = [*missing.findings, JobFinding(Severity.WARN, name, what)]
+        return None, TargetTopic(name, 0, 0, {}), faults
     # Archived messages are old: with the retention by time that they had, the brokers would delete
     # them as soon as they are written.
-    new = without_time_limits(new, proposed.effective, wanted.settings)
+    new = without_time_limits(missing.new, proposed.effective, job.config.target.settings)
     target = TargetTopic(name, 0, 0, {**proposed.effective, **new.settings})
-    return new, target, [*faults, *making(name, new, proposed.refusal)]
+    return new, target, [*missing.findings, *making(name, new, proposed.refusal)]
 
 
-def _target(job: Job, name: str, described: TopicDescription | None) -> TargetTopic:
-    if described is None:
-        return TargetTopic(name, 0, 0, {})
-    partitions = job.log.partitions(name)
-    messages = sum(
-        job.log.end(partition, committed=False) - job.log.start(partition)
-        for partition in partitions
-    )
-    return TargetTopic(name, described.partitions, messages, described.effective, described.rights)
+def _targets(
+    job: Job, names: Iterable[str], described: Mapping[str, TopicDescription]
+) -> dict[str, TargetTopic]:
+    """Return the targets as they are; what their logs hold is asked of all leaders at once."""
+    partitions = {
+        name: [TopicPartition(name, number) for number in range(described[name].partitions)]
+        for name in names
+        if name in described
+    }
+    sizes = job.log.held(place for places in partitions.values() for place in places)
+    targets = {name: TargetTopic(name, 0, 0, {}) for name in names}
+    for name, places in partitions.items():
+        known = described[name]
+        messages = sum(sizes[place] for place in places)
+        targets[name] = TargetTopic(name, len(places), messages, known.effective, known.rights)
+    return targets
 
 
-def _new(job: Job, topic: str, needed: int) -> tuple[NewTopic, list[JobFinding]]:
-    """Return what a missing target is made with, and what is wrong with what was kept of it.
-
-    ``needed`` is how many partitions it must have.
-    """
+def _new(job: Job, topic: str, kept: KeptTopic | None, needed: int) -> _Missing:
+    """Return what a missing target is made with; ``needed`` is the least of its partitions."""
     faults = []
-    kept = None
-    try:
-        kept = job.kept_topic(topic)
-    except CorruptFile as error:
-        what = f"{error}; the topic is made without its archived settings"
-        faults.append(JobFinding(Severity.WARN, topic, what))
     target = job.config.target
     archived = (kept.settings if kept else None) or {}
     partitions = kept.partitions if kept else None
@@ -357,13 +400,4 @@ def _new(job: Job, topic: str, needed: int) -> tuple[NewTopic, list[JobFinding]]
     if target.partitioning != "key" and new.partitions < needed:
         what = f"target.partitions = {new.partitions}, and the job needs {needed}: raise it"
         faults.append(JobFinding(Severity.REFUSE, topic, what))
-    return new, faults
-
-
-def left(extent: SourceExtent, next_offset: int) -> OffsetRange:
-    """Return which offsets of a source partition are left; ``next_offset`` is 0 before the first.
-
-    Those between ``next_offset`` and the first object count: a started job needs them.
-    """
-    start = min(next_offset or extent.range.start, extent.range.end)
-    return OffsetRange(start, extent.range.end)
+    return _Missing(new, tuple(faults))

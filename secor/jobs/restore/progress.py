@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from secor.core.model import TopicPartition
+from secor.core.model import OffsetRange, TopicPartition
 from secor.jobs.restore.offsets import read_all_offsets, read_pairs
 from secor.restore.control import JobRecord
-from secor.restore.model import SourcePartition
+from secor.restore.model import SourceExtent, SourcePartition
 from secor.restore.offsets import StoredOffset
 from secor.restore.pairs import Pair
 from secor.restore.ports import TargetLog
@@ -91,3 +91,12 @@ def _has_messages(log: TargetLog, where: TopicPartition) -> bool:
     """Return whether a partition has committed messages; waits for no open transaction."""
     chunks = log.read(where, 0, log.end(where, committed=True))
     return any(chunk.records.num_rows for chunk in chunks)
+
+
+def left(extent: SourceExtent, next_offset: int) -> OffsetRange:
+    """Return which offsets of a source partition are left; ``next_offset`` is 0 before the first.
+
+    Those between ``next_offset`` and the first object count: a started job needs them.
+    """
+    start = min(next_offset or extent.range.start, extent.range.end)
+    return OffsetRange(start, extent.range.end)

@@ -14,6 +14,7 @@ from types import FrameType
 
 from secor.core.errors import Unavailable
 from secor.core.pace import Pace
+from secor.core.ports import MessageSource
 from secor.jobs.restore.offsets import copy_writer
 from secor.jobs.restore.plan import all_written, prepare_topic
 from secor.restore.boundaries import Boundaries
@@ -56,11 +57,21 @@ class RestoreDaemon:
 @contextmanager
 def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[RestoreDaemon]:
     """Give the daemon of a job with existing targets; leave the group at the end."""
-    writing, source = job.config.writing, job.source
+    source = job.source
     if isinstance(source, ArchiveSource):
         telemetry.known_end = lambda partition: source.known.of(partition).end
     # First: the group reads this topic, and the job's record is in it.
     partitions = job.ensure_offsets_topic()
+    # First of all: brokers let the first member of a group wait for others, three seconds by
+    # default, in which everything else is looked up.
+    with closing(job.membership()) as membership:
+        yield _daemon(job, telemetry, membership, partitions)
+
+
+def _daemon(
+    job: Job, telemetry: RestoreTelemetry, membership: MessageSource, partitions: int
+) -> RestoreDaemon:
+    writing = job.config.writing
     writer = copy_writer(job)
     copies = None if writer is None else OffsetCopies(writer, job.clock, telemetry)
     control = job.control(partitions)
@@ -84,20 +95,21 @@ def daemon_of(job: Job, telemetry: RestoreTelemetry) -> Iterator[RestoreDaemon]:
         return known is not None and known.requested is RequestedState.RUNNING
 
     tasks = _task_settings(job, route, guard, observer)
-    with closing(job.membership()) as membership:
-        engine = Engine(
-            membership=membership,
-            schedule=schedule,
-            opener=Opener(tasks, job.log, job.make_writer, running),
-            read_record=read_record,
-            sources=lambda: job.sources_by_partition(partitions),
-            written=partial(all_written, job, partitions),
-            pace=pace,
-            clock=job.clock,
-            observer=telemetry,
-            follow=writing.follow,
-        )
-        yield RestoreDaemon(engine, copies, guard)
+    engine = Engine(
+        membership=membership,
+        schedule=schedule,
+        opener=Opener(tasks, job.log, job.make_writer, running),
+        read_record=read_record,
+        sources=lambda: job.sources_by_partition(partitions),
+        written=partial(all_written, job, partitions),
+        pace=pace,
+        clock=job.clock,
+        observer=telemetry,
+        follow=writing.follow,
+        # How a plug-in opens its source is not known.
+        read_ahead=0 if job.config.source.kind == "plugin" else writing.workers,
+    )
+    return RestoreDaemon(engine, copies, guard)
 
 
 def _start(job: Job, control: JobControl, partitions: int, topics: Sequence[str]) -> TargetGuard:
@@ -174,6 +186,7 @@ class Workers:
     def __init__(self, work_once: Callable[[], bool], count: int) -> None:
         self._work_once = work_once
         self._over = threading.Event()
+        self._wake = threading.Event()
         self.crashed: list[BaseException] = []
         self._threads = [
             threading.Thread(target=self._work, name=f"restore-{number}", daemon=True)
@@ -182,9 +195,14 @@ class Workers:
         for thread in self._threads:
             thread.start()
 
+    def wake(self) -> None:
+        """Let workers without work look for some now."""
+        self._wake.set()
+
     def stop(self, within: float) -> None:
         """Wait, for at most so many seconds, until what is in work has ended."""
         self._over.set()
+        self._wake.set()
         deadline = time.monotonic() + within
         for thread in self._threads:
             # One deadline for all: with a time for each, many threads would exceed what the service
@@ -194,8 +212,9 @@ class Workers:
     def _work(self) -> None:
         try:
             while not self._over.is_set():
+                self._wake.clear()
                 if not self._work_once():
-                    self._over.wait(IDLE)
+                    self._wake.wait(IDLE)
         except BaseException as error:
             self.crashed.append(error)
             # A late thread finds the connections closed: that is no fault of its own.
@@ -223,6 +242,7 @@ def run(
     try:
         while True:
             ended = engine.run_once(POLL if engine.follows else POLL_TO_END)
+            threads.wake()
             # Threads are daemons and end alone; only here does the process notice.
             if threads.crashed:
                 raise threads.crashed[0]

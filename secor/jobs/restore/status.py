@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from secor.core.errors import ConfigurationError
 from secor.jobs.restore.offsets import read_all_offsets, read_shared
-from secor.jobs.restore.plan import left, nothing_archived, written_ids
+from secor.jobs.restore.plan import nothing_archived, written_ids
+from secor.jobs.restore.progress import left
 from secor.restore.control import JobRecord
 from secor.restore.model import SourceExtent, SourcePartition
 from secor.restore.offsets import StoredOffset

@@ -31,6 +31,15 @@ LISTED_FOR = 5.0
 """Seconds that a listing of a topic's objects is used: it has those of all its partitions."""
 
 
+MOST_DESCRIBED = 100_000
+"""Objects whose metadata are kept, of about a kilobyte each."""
+
+
+def _identity(archived: ArchivedObject) -> tuple[str, int, float]:
+    """Return what changes when somebody puts another object in the place of one."""
+    return archived.key, archived.size, archived.modified
+
+
 class TopicListings:
     """The objects of topics by partition; any number of threads.
 
@@ -41,9 +50,11 @@ class TopicListings:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._lock = threading.Lock()
+        self._topic_locks: dict[str, threading.Lock] = {}
         self._listed: dict[str, tuple[float, dict[int, list[ArchivedObject]]]] = {}
         self._beginnings: dict[str, Beginnings] = {}
         self._erasures: dict[str, Erasures] = {}
+        self._described: dict[tuple[str, int, float], ArchivedObject] = {}
 
     def objects(
         self,
@@ -58,7 +69,10 @@ class TopicListings:
         Raises ``ConfigurationError`` where ``secret`` is not that of the topic's lists of erased
         keys.
         """
+        # Of each topic one thread lists, and others at the same time.
         with self._lock:
+            of_topic = self._topic_locks.setdefault(topic, threading.Lock())
+        with of_topic:
             listed_at, listed = self._listed.get(topic, (-LISTED_FOR, {}))
             if not listed or self._now() - listed_at >= LISTED_FOR:
                 # Under the lock: of many partitions' threads one lists, and the others wait for
@@ -71,6 +85,27 @@ class TopicListings:
                 self._erasures[topic] = read_erasures(archive.store, root, secret, known).require()
                 self._listed[topic] = listed_at, listed
             return listed.get(partition, [])
+
+    def described(
+        self, archive: Archive, objects: Sequence[ArchivedObject]
+    ) -> list[ArchivedObject]:
+        """Return objects with their metadata, by key; each is asked for once, as long as it stays.
+
+        Raises ``NotFound``.
+        """
+        with self._lock:
+            known = {
+                _identity(archived): self._described.get(_identity(archived))
+                for archived in objects
+            }
+        missing = [archived for archived in objects if known[_identity(archived)] is None]
+        fresh = {_identity(described): described for described in archive.described(missing)}
+        with self._lock:
+            if len(self._described) + len(fresh) > MOST_DESCRIBED:
+                self._described.clear()
+            self._described |= fresh
+        both = {**known, **fresh}
+        return [described for archived in objects if (described := both[_identity(archived)])]
 
     def beginnings(self, topic: str) -> Beginnings:
         """Return where a topic's logs began when its objects were listed last."""
@@ -195,7 +230,7 @@ class ArchiveSource:
             archive, source.topic, source.partition, self.generations, self.secret
         )
         try:
-            coverage = cover(units_of(archive.described(objects)))
+            coverage = cover(units_of(self.listings.described(archive, objects)))
         except NotFound as error:
             raise ArchiveIncomplete(f"{source}: {error}, since the archive was listed") from error
         if coverage.slices:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Sequence
+import threading
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -30,8 +32,10 @@ from secor.restore.engine import (
     Ended,
     Engine,
 )
-from secor.restore.model import SourcePartition
+from secor.restore.model import Piece, SourcePartition
 from secor.restore.opening import Opener
+from secor.restore.ports import PieceReader
+from secor.restore.reading import ReadAhead
 from secor.restore.routing import Routing
 from secor.restore.schedule import LATER_CAP, After, Phase, Schedule
 from secor.restore.task import TaskSettings
@@ -80,7 +84,13 @@ class Daemon:
     """An engine over the fake cluster, its one worker called by the test."""
 
     def __init__(
-        self, source: ListSource | None = None, *, others: bool = False, follow: bool = False
+        self,
+        source: ListSource | None = None,
+        *,
+        others: bool = False,
+        follow: bool = False,
+        read_ahead: int = 0,
+        more: Sequence[SourcePartition] = (),
     ) -> None:
         self.world = World(source=source or ListSource())
         self.group, self.told = Group(), Told()
@@ -92,12 +102,12 @@ class Daemon:
         settings = TaskSettings(
             SPEC,
             self.world.source,
-            Routing("{topic}", {"clicks": 1}),
+            Routing("{topic}", {"clicks": 10}),
             Boundaries("poll"),
             clock,
             self.told,
         )
-        self.listed = {OFFSETS: [SOURCE], **({ELSEWHERE: [OTHER]} if others else {})}
+        self.listed = {OFFSETS: [SOURCE, *more], **({ELSEWHERE: [OTHER]} if others else {})}
         self.listing_fails: SecorError | None = None
         self.engine = Engine(
             membership=self.group,  # type: ignore[arg-type]
@@ -112,6 +122,7 @@ class Daemon:
             clock=clock,
             observer=self.told,
             follow=follow,
+            read_ahead=read_ahead,
         )
 
     def _read(self) -> JobRecord | None:
@@ -336,3 +347,65 @@ def test_what_the_broker_wants_aborted_is_written_again(daemon: Daemon, request_
     assert daemon.told.errors == []
     assert daemon.told.aborts == [SOURCE]
     daemon.world.check()
+
+
+@dataclass
+class ThreadedSource(ListSource):
+    """Reads in threads, and knows which source partitions are opened."""
+
+    opened: list[SourcePartition] = field(default_factory=list)
+    fails: list[SecorError] = field(default_factory=list)
+    readable: threading.Event = field(default_factory=threading.Event)
+
+    def _pieces(self, start: int) -> Iterator[Piece]:
+        assert self.readable.wait(30)
+        yield from super()._pieces(start)
+
+    def open(self, source: SourcePartition, next_offset: int) -> PieceReader:
+        self.opened.append(source)
+        if self.fails:
+            raise self.fails.pop()
+        return ReadAhead(self._pieces(next_offset))
+
+
+def test_the_next_is_read_while_the_last_messages_of_the_one_before_are_written() -> None:
+    source = ThreadedSource()
+    daemon = Daemon(source, read_ahead=1, more=[OTHER])
+    daemon.group.events.append(Assigned(frozenset({OFFSETS})))
+    daemon.engine.run_once(0)
+    daemon.engine.work_once()
+    assert source.opened == [SOURCE], "as soon as its offset is known"
+    source.readable.set()
+    first = daemon.engine.assigned[0].task
+    assert first is not None
+    while first.is_reading:
+        time.sleep(0.001)
+    daemon.engine.run_once(0)
+    assert source.opened == [SOURCE, OTHER], "before a message of the first is written"
+    assert daemon.run() == Ended(RequestedState.RUNNING, (), 2)
+    assert source.opened == [SOURCE, OTHER]
+    daemon.world.check()
+
+
+def test_what_cannot_be_read_ahead_is_opened_anew_and_written_once() -> None:
+    source = ThreadedSource(fails=[Unavailable("no store")])
+    source.readable.set()
+    daemon = Daemon(source, read_ahead=1)
+    daemon.group.events.append(Assigned(frozenset({OFFSETS})))
+    daemon.engine.run_once(0)
+    daemon.engine.work_once()
+    assert [meaning for _, meaning in daemon.told.errors] == [After.OPEN_AGAIN]
+    daemon.world.cluster.clock.advance(60)
+    assert daemon.run() == Ended(RequestedState.RUNNING, (), 1)
+    daemon.world.check()
+
+
+def test_a_daemon_that_stops_reads_nothing_ahead() -> None:
+    source = ThreadedSource()
+    daemon = Daemon(source, read_ahead=1)
+    daemon.group.events.append(Assigned(frozenset({OFFSETS})))
+    daemon.request(RequestedState.PAUSED)
+    daemon.engine.run_once(0)
+    daemon.engine.work_once()
+    daemon.engine.run_once(0)
+    assert source.opened == []

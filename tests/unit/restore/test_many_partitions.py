@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import pytest
+
 from secor.core.model import OffsetRange, TopicPartition
 from secor.core.pace import Pace
 from secor.core.ports import Assigned
@@ -97,7 +99,8 @@ class CountedReader:
             self.source.open_now -= 1
 
 
-def test_readers_are_open_for_what_is_written_just_now() -> None:
+@pytest.mark.parametrize("read_ahead", [0, WORKERS])
+def test_readers_are_open_for_what_is_written_just_now(read_ahead: int) -> None:
     brokers, source, group = Brokers(), CountingSource(), Group()
     listed: dict[TopicPartition, list[SourcePartition]] = {}
     for it in source.partitions():
@@ -124,6 +127,7 @@ def test_readers_are_open_for_what_is_written_just_now() -> None:
         clock=clock,
         observer=Told(),
         follow=False,
+        read_ahead=read_ahead,
     )
     group.events.append(Assigned(frozenset(listed)))
     engine.run_once(0.0)
@@ -138,7 +142,7 @@ def test_readers_are_open_for_what_is_written_just_now() -> None:
     assert all(it.phase is Phase.EXHAUSTED for it in engine.assigned)
     assert source.opened == SOURCES
     assert source.open_now == 0
-    assert source.most_open <= WORKERS
+    assert source.most_open <= WORKERS + read_ahead
     for number in range(0, SOURCES, 97):
         visible = brokers.visible(TopicPartition("clicks", number))
         assert [row["value"] for row in visible] == [b"%d" % at for at in range(PIECES)]

@@ -150,8 +150,36 @@ def test_an_object_that_vanishes_right_after_the_listing_is_named(shelf: Shelf) 
     source = source_of(shelf)
     assert source.extent(CLICKS).range == OffsetRange(0, 10)
     shelf.store.delete(key)
+    with pytest.raises(ArchiveIncomplete, match=f"{key}: the object is gone since the archive"):
+        offsets(source.pieces(CLICKS, 0))
+
+
+def test_an_object_that_vanishes_before_its_metadata_were_asked_for_is_named(shelf: Shelf) -> None:
+    key = put(shelf, 0, 10)
+    source = source_of(shelf)
+    assert source.partitions() == [CLICKS]
+    source.listings.objects(source.archives("clicks"), "clicks", 0, None)
+    shelf.store.delete(key)
     with pytest.raises(ArchiveIncomplete, match=f"{key} does not exist, since the archive was"):
         source.extent(CLICKS)
+
+
+def test_metadata_are_asked_for_once_as_long_as_an_object_stays(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    key = put(shelf, 0, 10)
+    store, clock = CountingStore(tmp_path / "bucket"), FakeClock()
+    archive = Archive(store, shelf.prefix)
+    listings = TopicListings(clock.monotonic)
+    source = ArchiveSource("archive", lambda _: archive, lambda: ["clicks"], listings=listings)
+    for _ in range(3):
+        assert source.extent(CLICKS).range == OffsetRange(0, 10)
+        clock.advance(LISTED_FOR)
+    assert store.heads == 1
+    shelf.store.delete(key)
+    assert put(shelf, 0, 20).endswith(key.rpartition("/")[2])
+    assert source.extent(CLICKS).range == OffsetRange(0, 20)
+    assert store.heads == 2
 
 
 def test_what_vanishes_after_it_was_read_is_not_missed(shelf: Shelf) -> None:
@@ -213,9 +241,14 @@ def test_what_lost_a_part_of_its_messages_is_restored_only_when_told_to(tmp_path
 
 
 class CountingStore(DirectoryStore):
-    """Counts listings."""
+    """Counts listings, and questions for metadata."""
 
     listings = 0
+    heads = 0
+
+    def head(self, key: str) -> StoredObject:
+        self.heads += 1
+        return super().head(key)
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         self.listings += 1
@@ -243,6 +276,7 @@ def test_many_source_partitions_are_listed_together_and_grow_all_the_same(
         assert offsets(source.pieces(each, 0)) == list(range(5))
     assert len(sources) == 30
     assert store.listings <= 4
+    assert store.heads == 30
     put(shelf, 5, 9)
     clock.advance(LISTED_FOR)
     assert offsets(source.pieces(CLICKS, 0)) == list(range(9))

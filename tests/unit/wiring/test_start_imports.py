@@ -77,6 +77,28 @@ def test_a_restore_does_not_import_pandas(tmp_path: Path) -> None:
         assert "pandas" not in done.stdout.split()
 
 
+def test_a_restore_loads_nothing_of_the_configuration_of_groups(tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    job.write_text('[group]\nname = "job"\nkind = "restore"\n')
+    script = (
+        "import sys\nfrom click.testing import CliRunner\n"
+        "from secor.cli.restore import command\n"
+        f"CliRunner().invoke(command, {['run', str(job)]})\n"
+        "import secor.jobs.restore.run, secor.wiring.http_server, secor.config.restore\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    unwanted = (
+        *("secor.config.model", "secor.config.tables", "secor.archive.finalize"),
+        *("secor.parsing.layout", "secor.restore.sources.foreign", "fastavro"),
+    )
+    names = done.stdout.split()
+    assert "secor.jobs.restore.plan" in names
+    assert not [name for name in names if name.startswith(unwanted)]
+
+
 @pytest.fixture
 def collector() -> Iterator[None]:
     """Leave the collector as it was."""

@@ -73,7 +73,7 @@ def test_it_is_planned_and_made_as_it_was(tmp_path: Path) -> None:
     assert new is not None
     assert (new.partitions, planned["quiet"].extents) == (3, ())
     prepare(job)
-    assert brokers.topics == {"new-clicks": 2, "new-quiet": 3}
+    assert brokers.topics == {"new-clicks": 2, "new-quiet": 3, "secor-restore-job": 3}
 
 
 def test_a_topic_that_is_named_is_not_called_unknown(tmp_path: Path) -> None:

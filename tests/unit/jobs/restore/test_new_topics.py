@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,8 +34,10 @@ class Brokers(Admin):
     def describe(self, _names: Sequence[str]) -> dict[str, Any]:
         return {}
 
-    def proposed(self, _topic: str, settings: TopicDefinition, *_replicas: object) -> ProposedTopic:
-        return ProposedTopic(self.refuses, settings.settings)
+    def proposed(
+        self, topics: Mapping[str, TopicDefinition], *_replicas: object
+    ) -> dict[str, ProposedTopic]:
+        return {it: ProposedTopic(self.refuses, topics[it].settings) for it in topics}
 
 
 def growing(target: str = "new-{topic}") -> tuple[Job, Brokers]:
