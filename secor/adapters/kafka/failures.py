@@ -105,6 +105,11 @@ def translated(error: BaseException, what: str) -> SecorError:
             f"{text}; the broker does not offer this kafka.sasl_mechanism at this port: use"
             " one of its listener's"
         )
+    if isinstance(error, kafka_errors.IncompatibleBrokerVersion):
+        return Unavailable(
+            f"{what}: these brokers are too old to be asked ({_describe(error)}): upgrade them, or"
+            " go on without it"
+        )
     if isinstance(error, _MISCONFIGURED):
         return ConfigurationError(f"{text}; check the [kafka] section")
     if _spoke_tls(error):

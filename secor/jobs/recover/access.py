@@ -19,6 +19,8 @@ from secor.core.text import how_many
 from secor.restore.recovery import KindState
 
 _EVERY = "*"
+CAN_BE_LEFT_OUT = ("groups", "acls", "quotas")
+"""Kinds that a recovery may be complete without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,4 +185,5 @@ def fault_as_obstacle(kind: str, total: int, make: Callable[[], KindState]) -> K
     try:
         return make()
     except SecorError as error:
-        return KindState(kind, total, 0, (str(error),))
+        advice = "" if kind not in CAN_BE_LEFT_OUT else f'; or put "{kind}" into recover.leave_out'
+        return KindState(kind, total, 0, (f"{error}{advice}",))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import asdict, dataclass, replace
+from typing import NoReturn, cast
 
 import pytest
+from kafka import errors as kafka_errors
 
+from secor.adapters.kafka import cluster_admin
 from secor.adapters.kafka.cluster_admin import AccessRule, Quota
+from secor.adapters.kafka.failures import translated
 from secor.adapters.kafka.group_admin import GroupAdmin
+from secor.adapters.kafka.topic_admin import TopicDescription
 from secor.archive.cluster_journal import ClusterJournal
+from secor.archive.kept_topics import KeptTopic
 from secor.core.errors import AccessDenied, ConfigurationError, SecorError
 from secor.core.model import Committed, TopicPartition
 from secor.jobs.recover.access import (
@@ -22,9 +27,12 @@ from secor.jobs.recover.access import (
 )
 from secor.jobs.recover.groups import RestoredGroups, commit_groups
 from secor.jobs.recover.kept import check_prefix, kept_cluster
+from secor.jobs.recover.recovery import Recovery
+from secor.jobs.recover.schemas import KeptRegistry
 from secor.restore.recovery import KindState
 from secor.wiring.cluster_keeper import access_items
 from tests.fakes.store import FakeStore
+from tests.unit.jobs.restore.test_requests import Cluster, job_over
 
 ALLOW = AccessRule("TOPIC", "orders", "LITERAL", "User:alice", "*", "READ", "ALLOW")
 DENY = replace(ALLOW, principal="User:mallory", permission="DENY")
@@ -184,7 +192,65 @@ def test_a_kind_that_fails_is_an_obstacle_and_not_the_end() -> None:
         raise AccessDenied("allow this user Alter on the cluster")
 
     state = fault_as_obstacle("acls", 3, fail)
-    assert (state.left, state.obstacles) == (3, ("allow this user Alter on the cluster",))
+    what = 'allow this user Alter on the cluster; or put "acls" into recover.leave_out'
+    assert (state.left, state.obstacles) == (3, (what,))
+
+
+class OldClient:
+    """A client of brokers that lack every request that it makes."""
+
+    def __init__(self, *_arguments: object, **_options: object) -> None: ...
+
+    def describe_acls(self, _filter: object) -> NoReturn:
+        raise kafka_errors.IncompatibleBrokerVersion("no DescribeAcls")
+
+    def call(self, _coroutine: object, *, timeout: float, what: str) -> NoReturn:
+        raise translated(kafka_errors.IncompatibleBrokerVersion("no such request"), what)
+
+    def close(self) -> None: ...
+
+
+class OldBrokers(Cluster):
+    """Brokers with topics of one ``settings``, which may be changed."""
+
+    def __init__(self, topics: Mapping[str, int], settings: Mapping[str, str]) -> None:
+        super().__init__(dict(topics))
+        self.settings = settings
+        self.altered: dict[str, Mapping[str, str | None]] = {}
+
+    def describe(self, names: Sequence[str]) -> dict[str, TopicDescription]:
+        known = super().describe(names)
+        return {name: replace(known[name], settings=self.settings) for name in known}
+
+    def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
+        self.altered |= topics
+        return {}
+
+
+def test_an_old_target_is_named_for_the_kinds_that_it_cannot_take_and_gets_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster_admin, "KafkaAdminClient", OldClient)
+    monkeypatch.setattr(cluster_admin, "Client", OldClient)
+    store = FakeStore()
+    for kind, item in (
+        ("acls", ("TOPIC:LITERAL:t0000", [asdict(replace(ALLOW, name="t0000"))])),
+        ("quotas", ("user=alice", {"entity": {"user": "alice"}, "values": {"rate": 1.0}})),
+    ):
+        journal = ClusterJournal(store, "backup", kind, "lost")
+        journal.append(lambda item=item: [item], lambda: 1e9)  # type: ignore[misc]
+    brokers = OldBrokers({"t0000": 10}, {"retention.ms": "-1"})
+    kept = KeptTopic("t0000", "id", 10, 1, {"retention.ms": "86400000"})
+    job = replace(job_over(brokers, 1), kept_topic=lambda _topic: kept)
+    lost = kept_cluster(store, "backup", until=None, wanted=None, target="new")
+    recovery = Recovery(job, lost, KeptRegistry(None, None))
+    states = {state.kind: state for state in recovery.bring_back(force=False, hold=False)}
+    for kind in ("acls", "quotas"):
+        (obstacle,) = states[kind].obstacles
+        assert "too old" in obstacle
+        assert f'"{kind}" into recover.leave_out' in obstacle
+        assert (states[kind].done, states[kind].total) == (0, 1)
+    assert brokers.altered == {"t0000": {"retention.ms": "86400000"}}, "what is after them is done"
 
 
 @pytest.mark.parametrize(
