@@ -132,4 +132,7 @@ def test_clocks_that_differ_from_ours_refuse_no_message_of_a_new_topic(
         assert refusing == []
     else:
         assert [it.topic for it in refusing] == ["new-clicks"]
-        assert "message.timestamp.after.max.ms = 3600000 refuses the newest messages" in refusing[0].what
+        assert (
+            "message.timestamp.after.max.ms = 3600000 refuses the newest messages"
+            in refusing[0].what
+        )
