@@ -10,21 +10,26 @@ from decimal import Decimal
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from secor.arrow.nested_arrays import rebuild
 
 
-def counted(array: pa.Array, *, decimals: bool) -> pa.Array:
+def counted(array: pa.Array, *, decimals: bool, milliseconds: bool = False) -> pa.Array:
     """Return ``array`` with dates as days, times and timestamps as counts of their own unit.
 
-    Connect has milliseconds, and takes other units of Avro for plain numbers.  With ``decimals``
-    these are the bytes of the number without its point, which JSON has in base64.
+    Connect has milliseconds, and takes other units of Avro for plain numbers.  With
+    ``milliseconds`` timestamps of another unit are cut to these, as those of Protobuf.  With
+    ``decimals`` these are the bytes of the number without its point, which JSON has in base64.
     """
-    return rebuild(array, partial(_counted_leaf, decimals=decimals))
+    return rebuild(array, partial(_counted_leaf, decimals=decimals, milliseconds=milliseconds))
 
 
-def _counted_leaf(array: pa.Array, *, decimals: bool) -> pa.Array:
+def _counted_leaf(array: pa.Array, *, decimals: bool, milliseconds: bool) -> pa.Array:
     kind = array.type
+    if milliseconds and pa.types.is_timestamp(kind):
+        unit = pa.timestamp("ms", kind.tz)
+        return pc.floor_temporal(array, unit="millisecond").cast(unit).cast(pa.int64())
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         return array.cast(pa.int32())
     if pa.types.is_temporal(kind):

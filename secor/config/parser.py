@@ -50,7 +50,7 @@ class Parser(DecoderSettings):
     layout: str = Field(
         default="dt={time:%Y-%m-%d}",
         description="Directories below the topic's: {field}, {time:%Y-%m-%d}, {offset:10000000},"
-        " {topic}, {kafka_partition}.",
+        " {topic}, {kafka_partition}. Empty: none.",
         examples=["{country}/dt={time:%Y-%m-%d}/hr={time:%H}"],
     )
     transforms: tuple[Transform, ...] = Field(

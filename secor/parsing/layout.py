@@ -3,7 +3,7 @@
 ``{country}/dt={time:%Y-%m-%d}/hr={time:%H}``:  ``{name}`` is a field by dotted path (with a
 dot in front, ``{.time}``, even if it is called like one of the following), ``{time:…}`` the
 message's time in parts, ``{offset:10000000}`` the offset rounded down, ``{topic}`` the topic,
-``{kafka_partition}`` the Kafka partition.
+``{kafka_partition}`` the Kafka partition.  An empty template gives the topic's own directory.
 """
 
 from __future__ import annotations
@@ -113,6 +113,8 @@ def _first_rows(values: Codes) -> tuple[Codes, Codes, Codes]:
 
 def _paths(parts: Sequence[tuple[Codes, list[str]] | str], rows: Codes) -> list[str]:
     """Return the paths of some rows."""
+    if not parts:
+        return [""] * len(rows)
     columns = [
         [part] * len(rows)
         if isinstance(part, str)
@@ -208,6 +210,8 @@ def _sample_text(template: str, inside: str, piece: LayoutPiece) -> str:
 
 
 def _check_pieces(template: str, written: str) -> None:
+    if not template:
+        return
     for piece in written.split("/"):
         if piece in ("", ".", ".."):
             raise _fault(template, 'empty pieces, "." and ".." are no directories')

@@ -73,7 +73,9 @@ def plan_for(
         growth = GrowthFinder(schema, propose, output.numbers) if propose is not None else None
         parser = _parser(settings, schema, growth, count, limited=limited)
         # A partition group may also store messages as they came, sorted by their fields.
-        log_format = _fields_format(output, schema) or _message_format(output)
+        log_format = _fields_format(output, schema, settings.parser.decoder) or _message_format(
+            output
+        )
         streams = _streams(settings, topic, root, log_format)
     else:
         parser = OffsetBuckets(output.offsets_per_partition)
@@ -311,7 +313,7 @@ def _message_format(output: Output) -> LogFormat:
             raise ConfigurationError(f"output.format {other} does not store messages as they came")
 
 
-def _fields_format(output: Output, schema: RowSchema) -> LogFormat | None:
+def _fields_format(output: Output, schema: RowSchema, decoder: str) -> LogFormat | None:
     """Return a format of decoded fields; None where the configured one is none."""
     if not output.stores_fields:
         return None
@@ -331,6 +333,8 @@ def _fields_format(output: Output, schema: RowSchema) -> LogFormat | None:
     }
     if output.format == "jsonlines":
         settings["types"] = output.json_types
+        # Connect's converter of Protobuf has no finer times, that of Avro takes them for numbers.
+        settings["milliseconds"] = output.json_types != "text" and decoder == "protobuf"
     # Lines are written as they come, so jsonlines has no such setting.
     rows = GROUP_ROWS.get(output.format)
     if rows is not None:

@@ -62,6 +62,8 @@ class ConnectWorker(Server):
         self._progress = progress
         self._plugin = plugin
         self._more_jars = tuple(more_jars)
+        self.flush_interval = 1000
+        """Milliseconds between commits of offsets, from the next start on."""
 
     @classmethod
     def for_posted(
@@ -103,7 +105,7 @@ class ConnectWorker(Server):
             "bootstrap.servers": self._kafka,
             "listeners": f"http://{self.address}",
             "offset.storage.file.filename": str(self.folder / "offsets"),
-            "offset.flush.interval.ms": "1000",
+            "offset.flush.interval.ms": str(self.flush_interval),
             "plugin.path": str(plugins),
             "topic.creation.enable": "true",
         }

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import duckdb
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -106,23 +105,3 @@ def _item_type(kind: Any) -> str:
 def _parquet_type(kind: pa.DataType) -> str:
     """Return a type without the names and the nulls of items, which no reader looks at."""
     return f"list({kind.value_type})" if pa.types.is_list(kind) else str(kind)
-
-
-def table_of(folder: Path) -> int | None:
-    """Return how many rows DuckDB finds in a directory as one table; None if it cannot read it."""
-    if not folder.is_dir():
-        return None
-    names = [path.name for path in folder.rglob("*") if path.is_file()]
-    if any(name.endswith(".parquet") for name in names):
-        query = (
-            f"SELECT count(DISTINCT id) FROM read_parquet('{folder}/**/*', union_by_name = true)"  # noqa: S608
-        )
-    elif any(".avro" in name for name in names):
-        return None
-    else:
-        query = (
-            f"SELECT count(DISTINCT id) FROM read_json('{folder}/**/*', format ="  # noqa: S608
-            " 'newline_delimited', union_by_name = true)"
-        )
-    found = duckdb.connect().execute(query).fetchone()
-    return int(found[0]) if found else None

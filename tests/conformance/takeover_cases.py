@@ -33,6 +33,8 @@ class SinkCase:
     left: frozenset[str] = frozenset()
     values: bool = field(default=True)
     """True if objects hold decoded values."""
+    again: Mapping[str, str] | None = None
+    """Settings after the worker was killed between an upload and its commit; None: it is not."""
 
     @property
     def typed(self) -> bool:
@@ -156,6 +158,27 @@ CASES: Sequence[SinkCase] = (
         values=False,
     ),
     SinkCase(
+        "confluent-killed-parquet",
+        CONFLUENT,
+        True,
+        MappingProxyType({"format.class": _format("Parquet")}),
+        again=MappingProxyType({"flush.size": "25"}),
+    ),
+    SinkCase(
+        "confluent-killed-json-field",
+        CONFLUENT,
+        False,
+        MappingProxyType(
+            {
+                "format.class": _format("Json"),
+                "partitioner.class": f"{_PARTITIONER}.FieldPartitioner",
+                "partition.field.name": "region",
+                "flush.size": "15",
+            }
+        ),
+        again=MappingProxyType({"flush.size": "11"}),
+    ),
+    SinkCase(
         "aiven-jsonl",
         AIVEN,
         False,
@@ -170,6 +193,22 @@ CASES: Sequence[SinkCase] = (
                 "file.name.timestamp.source": "event",
             }
         ),
+    ),
+    SinkCase(
+        "aiven-killed-jsonl",
+        AIVEN,
+        False,
+        MappingProxyType(
+            {
+                "format.output.type": "jsonl",
+                "format.output.envelope": "false",
+                "file.compression.type": "none",
+                "file.max.records": "20",
+                "file.name.template": "lake/{{topic}}/p={{partition}}/"
+                "{{topic}}-{{partition}}-{{start_offset}}",
+            }
+        ),
+        again=MappingProxyType({"file.max.records": "13"}),
     ),
     SinkCase(
         "aiven-parquet",

@@ -38,11 +38,12 @@ def convert_names(draft: Draft) -> None:
         before.append(directories.pop(0))
     has_topic = bool(directories) and _VARIABLE.fullmatch(directories[0]) is not None
     has_topic = has_topic and "topic" in directories[0]
-    layout = "partition={kafka_partition}"
+    layout, has_layout = "partition={kafka_partition}", False
     try:
         rest = "/".join(_piece(item) for item in directories[has_topic:] if item)
-        Layout(rest or layout)
-        layout = rest or layout
+        Layout(rest)
+        # Secor has a directory for each topic, and behind it may be none.
+        layout, has_layout = (rest, True) if rest or has_topic else (layout, False)
     except ConfigurationError as error:
         draft.unsupported(f"write parser.layout by hand: {error}", *own)
     naming = _naming(draft, name, own)
@@ -54,7 +55,9 @@ def convert_names(draft: Draft) -> None:
     if naming:
         draft.set("output.naming", naming, *mapped, note="Names as the sink's.")
     draft.set("parser.layout", layout, *mapped)
-    _say_where(draft, whole, [*before, "TOPIC", layout], alike=bool(naming and has_topic and rest))
+    _say_where(
+        draft, whole, [*before, "TOPIC", layout], alike=bool(naming) and has_topic and has_layout
+    )
     draft.unneeded("aws.s3.prefix comes first: the sink does not look at it", _TEMPLATE)
     _times(draft, timed="{time:" in layout)
 
@@ -91,9 +94,10 @@ def _of_name(match: re.Match[str]) -> str:
 
 def _say_where(draft: Draft, whole: str, parts: list[str], *, alike: bool) -> None:
     if not alike:
+        ours = "/".join(filter(None, parts))
         draft.todo(
-            f"objects go to {'/'.join(parts)}/, the sink's are {whole}: readers, and secor verify,"
-            " need both directories"
+            f"objects go to {ours}/, the sink's are {whole}: readers, and secor verify, need both"
+            " directories"
         )
 
 

@@ -70,8 +70,11 @@ def _topics(draft: Draft) -> None:
         draft.set("kafka.topics", topics, "topics")
         draft.unneeded("topics names them", "topics.regex")
     elif draft.value("topics.regex"):
-        # Java takes a flag anywhere, Python at the beginning only.
-        pattern = draft.value("topics.regex")
+        # Java takes a flag anywhere, Python at the beginning only; named groups differ, too.
+        pattern = re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", draft.value("topics.regex"))
+        if re.search(r"(?<!\\)&&", pattern):
+            why = "Java's && between classes has no counterpart: -D topics.regex=… without it"
+            draft.fault("topics.regex", why)
         if "(?i)" in pattern:
             pattern = "(?i)" + pattern.replace("(?i)", "")
         draft.copy("kafka.topics_pattern", "topics.regex", pattern)

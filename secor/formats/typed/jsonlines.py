@@ -45,7 +45,8 @@ class JsonLinesFormat:
 
     Bytes are in base64, decimals are strings, dates and times ISO 8601; with another of
     ``TYPES`` dates, times and decimals of the messages are as Kafka Connect's JSON converter
-    writes them (those of metadata columns stay).  With a declared
+    writes them (those of metadata columns stay), with ``milliseconds`` also timestamps of a finer
+    unit.  With a declared
     schema the members come in its order and ``_extra`` is the object of what is not
     declared; otherwise they come by name, and doubles without fraction are written as
     integers: that a message came among others does not change its line.
@@ -55,6 +56,7 @@ class JsonLinesFormat:
     schema: RowSchema = field(default_factory=RowSchema)
     metadata_columns: tuple[str, ...] = ()
     types: str = "text"
+    milliseconds: bool = False
 
     def __post_init__(self) -> None:
         if self.types not in TYPES:
@@ -72,7 +74,9 @@ class JsonLinesFormat:
         """Everything that changes the bytes."""
         columns = ",".join(self.metadata_columns)
         text = f"jsonlines:{VERSION}:{codec_identity(self.codec)}:{self.schema.identity}:{columns}"
-        return text if self.types == "text" else f"{text}:{self.types}"
+        if self.types == "text":
+            return text
+        return f"{text}:{self.types}{':milliseconds' if self.milliseconds else ''}"
 
     def create(self, sink: Sink, seed: bytes) -> JsonLinesWriter:
         """Begin a file; JSON lines have no markers that a seed could decide."""
@@ -139,7 +143,11 @@ class JsonLinesWriter:
         if schema.declared:
             row = fit_or_refuse(schema, records.column(ROW), records.column("offset"))
         if self._format.types != "text":
-            row = counted(row, decimals=self._format.types == "connect")
+            row = counted(
+                row,
+                decimals=self._format.types == "connect",
+                milliseconds=self._format.milliseconds,
+            )
         columns = [*metadata.columns_of(records, names), row]
         group = pa.RecordBatch.from_arrays(columns, names=[*names, ROW])
         group = flattened(group, lambda leaf: leaf)

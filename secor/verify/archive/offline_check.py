@@ -11,6 +11,7 @@ from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, TopicPartition, next_offset
 from secor.verify.archive.compare import combine
+from secor.verify.archive.connector_objects import is_connectors
 from secor.verify.archive.inventory import Inventory
 from secor.verify.archive.object_sources import ObjectMerge, ObjectSource
 from secor.verify.archive.parsed_objects import Recorded, Recordings
@@ -60,12 +61,18 @@ def _finish(inventory: Inventory, report: PartitionReport) -> None:
         inventory.unknown(end, report.compared - inventory.messages)
 
 
-def _check_chain(objects: Iterable[ArchivedObject], report: PartitionReport) -> None:
-    """Each batch begins where the one before it ended."""
+def _check_chain(objects: Sequence[ArchivedObject], report: PartitionReport) -> None:
+    """Each batch begins where the one before it ended, or where a connector went on."""
     batches = sorted({archived.info.batch for archived in objects if archived.info})
+    connectors = [archived.batch_start for archived in objects if is_connectors(archived)]
     end: int | None = None
     for batch in batches:
-        if end is not None and batch.start > end:
+        if end is not None and any(end <= start < batch.start for start in connectors):
+            between = OffsetRange(end, batch.start)
+            report.notes.append(
+                f"in {between} a connector has stored objects: only the topic shows if all is there"
+            )
+        elif end is not None and batch.start > end:
             report.found_range(
                 FindingKind.MISSING,
                 end,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import CorruptFile
-from secor.core.model import Chunk, OffsetRange, TopicPartition, next_offset
+from secor.core.model import DATA, Chunk, OffsetRange, Part, TopicPartition, next_offset
 from secor.core.ports import MessageParser
 from secor.core.text import how_many
 from secor.formats.text import TextFormat
@@ -87,12 +88,25 @@ class Parsing:
     def left_out(self, topic_partition: TopicPartition, records: pa.RecordBatch) -> np.ndarray:
         """Return the offsets of messages that the parser puts nowhere."""
         offsets = offsets_of(records)
-        if not len(offsets):
-            return offsets
-        chunk = Chunk(topic_partition, records, next_offset(int(offsets[-1])))
-        kept = [offsets_of(part.records) for part in self.parser.split(chunk)]
+        kept = [offsets_of(part.records) for part in self._parts(topic_partition, records)]
         placed = np.concatenate(kept) if kept else np.empty(0, np.int64)
         return offsets[~np.isin(offsets, placed)]
+
+    def placed(
+        self, topic_partition: TopicPartition, records: pa.RecordBatch
+    ) -> Mapping[str, np.ndarray]:
+        """Return the offsets of the messages of each directory of the topic, in their order."""
+        return {
+            part.output_partition: offsets_of(part.records)
+            for part in self._parts(topic_partition, records)
+            if part.stream == DATA
+        }
+
+    def _parts(self, topic_partition: TopicPartition, records: pa.RecordBatch) -> Sequence[Part]:
+        if not records.num_rows:
+            return ()
+        end = next_offset(int(offsets_of(records)[-1]))
+        return self.parser.split(Chunk(topic_partition, records, end))
 
 
 def without(records: pa.RecordBatch, offsets: np.ndarray) -> pa.RecordBatch:
@@ -112,10 +126,12 @@ class CountedSource:
         archive: Archive,
         place: tuple[OffsetRange, Sequence[ArchivedObject]],
         report: PartitionReport,
+        rows_of: Callable[[ArchivedObject], int] | None = None,
     ) -> None:
+        """``rows_of`` says how many rows an object has; without it they are read."""
         self.range, self._objects = place
-        self._archive = archive
         self._report = report
+        self._rows_of = rows_of or partial(number_of_rows, archive, report=report)
         self._rows = 0
 
     def take(self, records: pa.RecordBatch) -> pa.RecordBatch:
@@ -128,7 +144,7 @@ class CountedSource:
 
     def finish(self) -> None:
         """Compare the numbers."""
-        rows = sum(self._read(archived) for archived in self._objects)
+        rows = sum(self._rows_of(archived) for archived in self._objects)
         self._report.counted += min(rows, self._rows)
         if rows != self._rows:
             self._report.found_range(
@@ -140,19 +156,21 @@ class CountedSource:
                 f" has {how_many(self._rows, 'message')} for them",
             )
 
-    def _read(self, archived: ArchivedObject) -> int:
-        rows = 0
-        start = archived.first_offset
-        try:
-            rows = sum(batch.num_rows for batch in self._archive.read(archived))
-            if archived.info and archived.info.records != rows:
-                raise CorruptFile(
-                    f"{archived.key}: its metadata says {archived.info.records} records, it holds"
-                    f" {rows}"
-                )
-        except CorruptFile as error:
-            text = str(error).removeprefix(f"{archived.key}: ")
-            self._report.found_range(
-                FindingKind.CORRUPT, start, next_offset(start), key=archived.key, text=text
+
+def number_of_rows(archive: Archive, archived: ArchivedObject, report: PartitionReport) -> int:
+    """Return how many rows an object has; what is wrong with it goes to ``report``."""
+    rows = 0
+    try:
+        rows = sum(batch.num_rows for batch in archive.read(archived))
+        if archived.info and archived.info.records != rows:
+            raise CorruptFile(
+                f"{archived.key}: its metadata says {archived.info.records} records, it holds"
+                f" {rows}"
             )
-        return rows
+    except CorruptFile as error:
+        start = archived.first_offset
+        text = str(error).removeprefix(f"{archived.key}: ")
+        report.found_range(
+            FindingKind.CORRUPT, start, next_offset(start), key=archived.key, text=text
+        )
+    return rows

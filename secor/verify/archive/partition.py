@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from secor.archive.erasures import NOTHING_ERASED, LogErasures, as_tombstones
 from secor.archive.objects import Archive, ArchivedObject
-from secor.core.model import SCHEMA, Chunk, LogRange, TopicPartition, next_offset
+from secor.core.model import SCHEMA, Chunk, LogRange, OffsetRange, TopicPartition, next_offset
 from secor.core.ports import Log
 from secor.verify.archive.compare import ObjectRecords, combine, differing, offsets_of
 from secor.verify.archive.inventory import Inventory
@@ -65,7 +65,7 @@ class PartitionCheck:
         self._log = log
         self._bounds = bounds
         self._progress = progress
-        self._merge, self._texts = sources_of(
+        self._merge, self._texts, self._connectors = sources_of(
             objects, archive, self.report, parsing, reach_of(objects, bounds.committed)
         )
         self._reading: list[tuple[PendingObjects, Text]] = []
@@ -78,6 +78,8 @@ class PartitionCheck:
         end = max(start, min(bounds.committed, log_range.end))
         self._note_limits(log_range)
         self._pass_over(start)
+        if self._connectors is not None:
+            self._connectors.begin(OffsetRange(start, end))
         reached = start
         for chunk in self._chunks(start, end):
             self._window(chunk.records, chunk.next_offset)
@@ -85,6 +87,8 @@ class PartitionCheck:
                 self._progress(topic_partition, chunk.next_offset - reached)
             reached = chunk.next_offset
         self._finish_texts(end)
+        if self._connectors is not None:
+            self._connectors.finish(end)
         self._beyond(end)
         return self.report
 
@@ -246,6 +250,8 @@ class PartitionCheck:
                 bare = isinstance(source, CountedSource)
                 rows.append(ObjectRecords(there, pending.generation, True, pending.key, bare))
         self._finish_texts(end)
+        if self._connectors is not None:
+            rows += self._connectors.take(log, stored_rows)
         return rows
 
     def _source(self, pending: PendingObjects) -> Text:

@@ -9,6 +9,7 @@ from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, next_offset
 from secor.formats.text import TextFormat
+from secor.verify.archive.connector_objects import ConnectorObjects, is_connectors
 from secor.verify.archive.object_sources import ObjectMerge, ObjectSource
 from secor.verify.archive.parsed_objects import Parsing, Recorded, Recordings
 from secor.verify.archive.report import PartitionReport
@@ -79,13 +80,15 @@ def sources_of(
     report: PartitionReport,
     parsing: Parsing | None,
     reach: Reach,
-) -> tuple[ObjectMerge, list[PendingObjects]]:
-    """Return the objects with offsets, and those without, the last in the log first.
+) -> tuple[ObjectMerge, list[PendingObjects], ConnectorObjects | None]:
+    """Return the objects with offsets, those without, the last in the log first, and those
+    without that a connector has stored.
 
     Faults go to ``report``; ``parsing`` is for groups that parse.
     """
     with_offsets: list[ObjectSource] = []
     without: dict[TextFormat | None, list[ArchivedObject]] = {}
+    connectors: list[tuple[ArchivedObject, TextFormat | None]] = []
     recordings = Recordings(
         archive,
         parsed=parsing is not None,
@@ -104,7 +107,10 @@ def sources_of(
             key = None
             if what is Recorded.PAYLOADS and isinstance(log_format, TextFormat):
                 key = written_as(archived, log_format)
-            without.setdefault(key, []).append(archived)
+            if is_connectors(archived):
+                connectors.append((archived, key))
+            else:
+                without.setdefault(key, []).append(archived)
         else:
             offsets_only = what is Recorded.OFFSETS
             source = ObjectSource(archive, archived, report, offsets_only=offsets_only)
@@ -115,4 +121,9 @@ def sources_of(
         for place in places(alike, reach, buckets=parsing is None)
     ]
     pending.sort(key=lambda text_object: text_object.range.start, reverse=True)
-    return ObjectMerge(with_offsets), pending
+    foreign = None
+    if connectors:
+        foreign = ConnectorObjects(
+            connectors, objects, archive=archive, report=report, parsing=parsing
+        )
+    return ObjectMerge(with_offsets), pending, foreign

@@ -26,6 +26,12 @@ _REMARKS = (
     ("unlogged", "is", "are", "in objects but no longer in the log (compaction, deleted records)"),
     ("values_only", "was", "were", "compared by payload only: nothing else is in the objects"),
     ("quarantined", "is", "are", "in quarantine; see secor quarantine ls"),
+    (
+        "passed_over",
+        "is",
+        "are",
+        "in no object of the connector: without a value, or not readable with this configuration",
+    ),
     ("filtered", "is", "are", "left out by the present configuration, so in no object"),
     ("erased", "was", "were", "erased, as the archive's lists of erased keys say"),
     ("by_offset", "was", "were", "compared by offset only: the objects have decoded fields"),
@@ -82,6 +88,7 @@ class PartitionReport:
     the offset, ``counted`` those in objects with decoded fields only, so that no more than
     their number was compared; ``filtered`` messages that the parser leaves out on purpose,
     ``erased`` those that a list of erased keys names; ``quarantined`` messages in quarantine;
+    ``passed_over`` messages that a connector has not stored, and that would be in quarantine here;
     ``below_log`` messages older than the log's start,
     ``unlogged`` messages that the log has deleted since, ``superseded`` messages of an
     older generation than the one compared, ``in_progress`` messages of an open intent;
@@ -98,6 +105,7 @@ class PartitionReport:
     filtered: int = 0
     erased: int = 0
     quarantined: int = 0
+    passed_over: int = 0
     below_log: int = 0
     unlogged: int = 0
     superseded: int = 0
@@ -148,6 +156,12 @@ class PartitionReport:
         elif len(self.findings) < LISTED:
             self.findings.append(finding_of(*whole))
 
+    def add(self, other: PartitionReport) -> None:
+        """Add the findings of a part of the comparison, and what it has counted."""
+        self.counts += other.counts
+        self.findings += other.findings[: max(0, LISTED - len(self.findings))]
+        self.counted += other.counted
+
     def as_json(self) -> dict[str, object]:
         """Return it for ``--json``."""
         return {
@@ -161,6 +175,7 @@ class PartitionReport:
             "filtered": self.filtered,
             "erased": self.erased,
             "quarantined": self.quarantined,
+            "passed_over": self.passed_over,
             "below_log": self.below_log,
             "unlogged": self.unlogged,
             "superseded": self.superseded,

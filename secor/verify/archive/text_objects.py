@@ -62,19 +62,8 @@ def places(objects: Iterable[ArchivedObject], reach: Reach, *, buckets: bool = T
 
     Objects of one batch with ``buckets`` of offsets as output partitions follow one
     another; others share the batch.  Without metadata an object ends where ``reach`` says.
-    Those of a connector that are in several directories are compared together: each begins at
-    its own first message, and their offsets lie between one another's.
     """
     ordered = sorted(objects, key=_order)
-    directories = {
-        archived.name.output_partition for archived in ordered if _is_connectors(archived)
-    }
-    if len(directories) > 1:
-        return [
-            place
-            for foreign, run in groupby(ordered, key=_is_connectors)
-            for place in _places_of_run(list(run), reach, foreign=foreign, buckets=buckets)
-        ]
     batches = groupby(
         ordered,
         key=lambda batch_places: (batch_places.batch_start, batch_places.info is None),
@@ -93,18 +82,6 @@ def places(objects: Iterable[ArchivedObject], reach: Reach, *, buckets: bool = T
         else:
             batch_places.append((OffsetRange(batch[0].batch_start, end), batch))
     return batch_places
-
-
-def _places_of_run(
-    run: Sequence[ArchivedObject], reach: Reach, *, foreign: bool, buckets: bool
-) -> list[Place]:
-    if not foreign:
-        return places(run, reach, buckets=buckets)
-    return [(OffsetRange(run[0].batch_start, max(map(reach, run))), run)]
-
-
-def _is_connectors(archived: ArchivedObject) -> bool:
-    return archived.name.of_connect is not None and archived.info is None
 
 
 def _order(archived: ArchivedObject) -> tuple[int, bool, int]:
@@ -152,6 +129,16 @@ class TextSource:
                 text="bytes follow after the last message of its range",
             )
         self.close()
+
+    def lines_left(self) -> int:
+        """Return how many lines follow, and close the object."""
+        lines, last = 0, b""
+        while data := self._read(BLOCK):
+            data = last[len(last) - len(self._format.delimiter) + 1 :] + data
+            lines += data.count(self._format.delimiter)
+            last = data
+        self.close()
+        return lines + (not last.endswith(self._format.delimiter) and bool(last))
 
     def close(self) -> None:
         """Close the object."""

@@ -211,7 +211,48 @@ def test_aivens_names_are_kept(
     said = any(sentence.startswith("objects go to ") for sentence in draft.todos)
     beside = {**settings, "aws.s3.prefix": settings.get("aws_s3_prefix", "")}
     named = beside["aws.s3.prefix"] + settings.get("file.name.template", "")
-    assert said is not ("/{{topic}}/x/" in named)
+    assert said is not ("{{topic}}/" in named and naming is not None)
+    if not said and "/x/" not in named:
+        assert config["parser"]["layout"] == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "outcome"),
+    [
+        (
+            {"file.name.template": "{{topic}}/{{partition:padding=true}}/{{topic}}-{{partition}}"},
+            PropertyOutcome.UNSUPPORTED,
+        ),
+        ({"file.max.records": "0"}, PropertyOutcome.UNNEEDED),
+        ({"aws.s3.prefix.template": "a/{{topic}}/"}, PropertyOutcome.UNSUPPORTED),
+    ],
+)
+def test_odd_settings_of_aivens_have_an_outcome(
+    tmp_path: Path, settings: dict[str, str], outcome: PropertyOutcome
+) -> None:
+    _, draft = imported(tmp_path, {**AIVEN, **settings})
+    for name in settings:
+        assert draft.outcomes[name][0] is outcome
+
+
+@pytest.mark.parametrize(
+    ("pattern", "here"),
+    [
+        (r"(?<env>dev|prod)\.orders", r"(?P<env>dev|prod)\.orders"),
+        (r"(?<!x)a(?<=a)b", r"(?<!x)a(?<=a)b"),
+        (r"a(?i)b", r"(?i)ab"),
+        (r"[a-z&&[^b]]+", None),
+    ],
+)
+def test_javas_patterns_of_topics_mean_the_same(
+    tmp_path: Path, pattern: str, here: str | None
+) -> None:
+    settings = {**CONFLUENT, "topics": "", "topics.regex": pattern}
+    if here is None:
+        with pytest.raises(ConfigurationError, match="no counterpart"):
+            imported(tmp_path, settings)
+    else:
+        assert imported(tmp_path, settings)[0]["kafka"]["topics_pattern"] == here
 
 
 @pytest.mark.parametrize(

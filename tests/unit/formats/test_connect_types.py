@@ -10,9 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from secor.config.load import validate
 from secor.core.errors import ConfigurationError
 from secor.formats import make_format
+from secor.formats.typed.jsonlines import JsonLinesFormat
 from secor.parsing.decoders.json import JsonDecoder
+from secor.wiring.plans import plan_for
 from tests.unit.formats.typed_rows import batch, messages, with_rows, written
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "kafka-connect" / "converted.jsonl"
@@ -47,6 +50,42 @@ def test_decimals_are_the_bytes_of_javas_integers() -> None:
     # 0, 7f, 0080, 80, ff7f, 008000, ff: as BigInteger.toByteArray has them
     expected = ["AA==", "fw==", "AIA=", "gA==", "/38=", "AIAA", "/w=="]
     assert [json.loads(line)["d"] for line in lines] == expected
+
+
+def test_times_of_protobuf_are_cut_to_milliseconds() -> None:
+    """``Timestamps.toMillis`` of Google's library gives those below, before 1970, too."""
+    numbers = [0, 1_790_000_000_123_999, -1, -1_000, None]
+    rows = batch([{"at": it} for it in numbers], kind=pa.struct({"at": pa.timestamp("us", "UTC")}))
+    fine = make_format("jsonlines", types="connect")
+    cut = make_format("jsonlines", types="connect", milliseconds=True)
+    found = [
+        [json.loads(it).get("at") for it in written(to, rows).splitlines()] for to in (fine, cut)
+    ]
+    assert found == [numbers, [0, 1_790_000_000_123, -1, -1, None]]
+    assert fine.identity != cut.identity
+
+
+@pytest.mark.parametrize(
+    ("decoder", "types", "milliseconds"),
+    [("protobuf", "connect", True), ("avro", "connect", False), ("protobuf", "text", False)],
+)
+def test_the_decoder_says_which_times_are_cut(decoder: str, types: str, milliseconds: bool) -> None:
+    tree = {
+        "group": {"name": "g", "kind": "partition"},
+        "kafka": {"bootstrap_servers": ["127.0.0.1:1"], "topics": ["clicks"]},
+        "store": {"kind": "local", "local": {"directory": "/nowhere"}},
+        "output": {"format": "jsonlines", "json_types": types},
+        "parser": {
+            "decoder": decoder,
+            "framing": "confluent",
+            "registry_url": "http://127.0.0.1:1",
+        },
+    }
+    config, faults = validate(tree)
+    assert config is not None, faults
+    log_format = plan_for(config, "clicks", limited=False).log_format
+    assert isinstance(log_format, JsonLinesFormat)
+    assert log_format.milliseconds is milliseconds
 
 
 def test_other_types_are_other_objects() -> None:

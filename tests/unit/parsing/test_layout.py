@@ -176,7 +176,6 @@ def test_line_21_any_text_gives_a_key_that_reads_back(values: list[str | None]) 
 @pytest.mark.parametrize(
     ("template", "word"),
     [
-        ("", "empty pieces"),
         ("/a", "empty pieces"),
         ("a//b", "empty pieces"),
         ("a/../b", "no directories"),
