@@ -12,8 +12,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from secor.java.bundles import Bundle
 from secor.java.jars import jar_folder
@@ -63,13 +67,25 @@ def spark_table_of(folder: Path) -> Table:
     """Return what Spark finds, which takes the types of one file for all."""
     spark = _spark()
     kind = _format_of(folder)
-    frame = spark.read.option("pathGlobFilter", "*").format(kind).load(str(folder))
+    reader = spark.read.format(kind)
+    if kind == "parquet":
+        reader = reader.schema(_without_times(folder))
+    frame = reader.load(str(folder))
     column, values = _partition_of(folder)
     by_directory = {
         value: frame.where(sql.col(column).cast("string") == value).count() for value in values
     }
     frame.foreach(lambda row: None)  # all columns of all files, as their types are
     return Table(frame.select("id").distinct().count(), frame.count(), by_directory)
+
+
+def _without_times(folder: Path) -> StructType:
+    """Return a file's schema without Connect's ``Time``: Spark refuses whole files for it."""
+    schema = pq.read_schema(next(path for path in folder.rglob("*") if path.is_file()))
+    times = [item.name for item in schema if pa.types.is_time(item.type)]
+    for name in times:
+        schema = schema.remove(schema.get_field_index(name))
+    return from_arrow_schema(schema)
 
 
 def _format_of(folder: Path) -> str:
@@ -102,6 +118,8 @@ def _spark() -> SparkSession:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.memory", "768m")
         .config("spark.driver.extraJavaOptions", quiet_java_options(folder))
+        # Its own decoder fails on the connectors' small decimals, which are bytes in dictionaries.
+        .config("spark.sql.parquet.enableVectorizedReader", "false")
         .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
         .config("spark.local.dir", str(folder))
         .config("spark.jars", ",".join(map(str, jar_folder(_AVRO, quiet).glob("spark-avro*.jar"))))
