@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
@@ -14,8 +15,49 @@ import pyarrow as pa
 from secor.arrow.decimals import MOST_DIGITS
 from secor.arrow.nested_arrays import JSON, is_list
 from secor.core.errors import ConfigurationError
-from secor.schema.declared_fields import FaultError, field_of, inside, row_of
-from secor.schema.descriptions import SCALARS
+from secor.schema.descriptions import DEFAULT, SCALARS
+
+
+class FaultError(ValueError):
+    """A fault in a declaration; ``path`` leads to the field."""
+
+    def __init__(self, reason: str, path: tuple[str, ...] = ()) -> None:
+        super().__init__(f"{'.'.join(path)}: {reason}" if path else reason)
+        self.reason = reason
+        self.path = path
+
+
+@contextmanager
+def inside(name: object) -> Iterator[None]:
+    """Put the field's name in front of the path of faults.  Refuses what is no name."""
+    if not isinstance(name, str):
+        raise FaultError("a field has no name" if name is None else f"{name!r:.80} is no name")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise FaultError(f"{name!r} is no name: half a character is none") from error
+    try:
+        yield
+    except FaultError as fault:
+        raise FaultError(fault.reason, (name, *fault.path)) from fault
+
+
+def field_of(name: str, kind: pa.DataType, nullable: bool, default: object = None) -> pa.Field:
+    """Return a field; ``default``, if any, is the JSON value that replaces null."""
+    metadata = None if default is None else {DEFAULT: json.dumps(default)}
+    return pa.field(name, kind, nullable=nullable, metadata=metadata)
+
+
+def row_of(fields: Sequence[pa.Field]) -> pa.StructType:
+    """Return a struct.  Raises ``FaultError`` if it has no fields, or one of them twice."""
+    names = [field.name for field in fields]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise FaultError(f"field {min(twice)!r} is there twice")
+    if not names:
+        raise FaultError("it has no fields")
+    return pa.struct(fields)
+
 
 PRIMITIVE: Mapping[str, pa.DataType] = MappingProxyType(
     {

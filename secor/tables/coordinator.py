@@ -7,6 +7,7 @@ the next cycle could not find again, so there is nothing to recover at the start
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -166,3 +167,32 @@ class Coordinator:
         now = self._clock.monotonic()
         self._observer.cycle_ended(now - self._cycle.began, len(missing))
         self._cycle = self._cycle.finish(now, self._timing)
+
+
+class CoordinatorThread:
+    """Steps a coordinator until it is closed."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="coordinator", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise if the thread has ended by itself, with a traceback: a confused process stops."""
+        if self._thread.ident is not None and not self._thread.is_alive():
+            raise RuntimeError("the coordinator's thread has ended; the log says why")
+
+    def close(self, timeout: float = 60.0) -> None:
+        """Let the present step end, at most ``timeout`` seconds."""
+        self._closing.set()
+        # Bounded: a commit that waits for Spark must not hold up the end of the process. What it
+        # leaves is staged, and the next coordinator settles it.
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._closing.wait(self._coordinator.step())

@@ -17,7 +17,7 @@ from secor.core.clock import SystemClock
 from secor.core.errors import AccessDenied, ConfigurationError
 from secor.service.monitoring.table_telemetry import TableTelemetry
 from secor.tables.control import ControlChannel, NoChannel, SharedChannel
-from secor.tables.coordinator_thread import CoordinatorThread
+from secor.tables.coordinator import CoordinatorThread
 from secor.tables.cycle_responder import CycleResponder
 from secor.tables.election import ASK_AGAIN, Election, StandbyElection
 from secor.wiring.clients import kafka_options

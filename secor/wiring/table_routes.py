@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from secor.config.model import Config
 from secor.config.table_routes import TableRoute, parts_of
 from secor.config.tables import Rows
@@ -9,7 +11,6 @@ from secor.parsing.pipeline import Pipeline
 from secor.tables.hudi import INSERT_KEY
 from secor.tables.rows.encodings import Encodings
 from secor.tables.rows.new_tables import new_table
-from secor.tables.rows.routed_offsets import RoutedOffsets
 from secor.tables.rows.routing import Route, TableSettings
 from secor.tables.rows.row_changes import ChangeSettings, Mode
 from secor.tables.rows.schema_changes import TextTypes
@@ -17,6 +18,9 @@ from secor.tables.rows.staged_rows import changes_root
 from secor.tables.rows.unavailable_values import DEBEZIUM_DEFAULT
 from secor.tables.staging.table_version import RowSettings
 from secor.wiring.parsers import filter_of, pipeline_for
+
+if TYPE_CHECKING:
+    from secor.verify.tables import RoutedOffsets
 
 
 def routes_of(config: Config, topic: str) -> list[Route]:
@@ -29,6 +33,8 @@ def routing_parser(config: Config, topic: str) -> tuple[Pipeline, RoutedOffsets]
 
     What it gives are the messages that are bad before they are fitted to a table.
     """
+    from secor.verify.tables import RoutedOffsets
+
     skip = config.rows.unrouted == "skip"
     routed = RoutedOffsets(routes_of(config, topic), skip_unrouted=skip)
     parser = config.for_topic(topic).parser
