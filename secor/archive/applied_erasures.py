@@ -7,15 +7,17 @@ read before the first message of a topic, and then once a minute, in a thread: t
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
 
 from secor.archive.erasures import NO_ERASURES, Erasures, LogErasures, Secret, read_erasures
+from secor.batch.unwritable import LimitedParser
 from secor.core.errors import SecorError
-from secor.core.model import Chunk, Part
+from secor.core.model import Chunk, Part, TopicPartition
 from secor.core.ports import MessageParser, ObjectStore
+from secor.parsing.pipeline import ERASED, Count
 
 EVERY = 60.0
 """Seconds between two looks at the lists."""
@@ -24,9 +26,10 @@ EVERY = 60.0
 class AppliedErasures:
     """The present lists of each topic; ``close`` ends the thread."""
 
-    def __init__(self, store: ObjectStore, secret: Secret) -> None:
-        """Begin; nothing is read yet."""
+    def __init__(self, store: ObjectStore, secret: Secret, count: Count) -> None:
+        """Begin; nothing is read yet.  ``count`` is called with messages that are left out."""
         self._store = store
+        self._count = count
         self._secret = secret
         self._known: dict[str, Erasures] = {}
         self._lock = threading.Lock()
@@ -41,12 +44,18 @@ class AppliedErasures:
         Reads the lists.  Raises ``Unavailable``, ``ConfigurationError`` as ``Erasures.require``.
         """
         self._read(root)
+        if isinstance(parser, LimitedParser):
+            return LimitedErasingParser(parser, root, generation, self)
         return ErasingParser(parser, root, generation, self)
 
     def of(self, root: str, partition: int, generation: int) -> LogErasures:
         """Return what is not stored of a log.  Lists of offsets are what readers leave out."""
         erasures = self._known.get(root, NO_ERASURES)
         return replace(erasures.of(partition, generation, None, beyond=True), offsets=())
+
+    def count(self, topic_partition: TopicPartition, messages: int) -> None:
+        """Count messages that are left out."""
+        self._count(topic_partition, ERASED, messages)
 
     def close(self) -> None:
         """Look no more; does not wait for a look that is going on."""
@@ -89,4 +98,23 @@ class ErasingParser:
         if not erased or not chunk.records.num_rows:
             return self.parser.split(chunk)
         left = erased.without(chunk.records)
+        if left.num_rows < chunk.records.num_rows:
+            self.erasures.count(chunk.topic_partition, chunk.records.num_rows - left.num_rows)
         return self.parser.split(replace(chunk, records=left)) if left.num_rows else []
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedErasingParser(ErasingParser):
+    """One that allows a partition only so many messages in quarantine; what is erased is none."""
+
+    def count_bad(self, chunk: Chunk, bad: Mapping[int, str]) -> None:
+        """Count messages that go into quarantine unparsed.  Raises ``TooManyBad``."""
+        assert isinstance(self.parser, LimitedParser)
+        self.parser.count_bad(chunk, bad)
+
+    def refuse_share(
+        self, topic_partition: TopicPartition, messages: int, bad: int, reason: str
+    ) -> None:
+        """Raise ``TooManyBad`` if so many of so many messages are more than is allowed."""
+        assert isinstance(self.parser, LimitedParser)
+        self.parser.refuse_share(topic_partition, messages, bad, reason)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from secor.archive.beginning import Agreement, Beginning, Beginnings, read_beginnings
 from secor.archive.objects import Archive, ArchivedObject
+from secor.archive.rewrite.one_range import again_where_objects_go
 from secor.core.model import TopicPartition
 
 WORKERS = 8
@@ -212,8 +213,12 @@ class Expiry:
 
     def logs(self) -> list[LogExpiry]:
         """List the topic's objects with their metadata, expired and superseded ones, too."""
-        objects = self.archive.everything(self.topic, superseded=True, expired=True)
-        return logs_of(self.topic, objects, self.archive.beginnings(self.topic))
+
+        def listed() -> list[LogExpiry]:
+            objects = self.archive.everything(self.topic, superseded=True, expired=True)
+            return logs_of(self.topic, objects, self.archive.beginnings(self.topic))
+
+        return again_where_objects_go(listed)
 
     def run(
         self, logs: Iterable[LogExpiry], progress: Callable[[int], None] = lambda _: None

@@ -177,8 +177,10 @@ class Config(Section):
             raise fault('only group.kind "partition" has directories of hours and days', "finalize")
         if self.group.kind != "backup":
             refuse_kept_cluster(self.kafka, self.registry)
-            if self.erase.apply:
-                raise fault('only group.kind "backup" stores messages by key', "erase.apply")
+        if self.group.kind == "table" and self.erase.apply:
+            raise fault(
+                "'secor tables erase' deletes rows of tables, later ones too", "erase.apply"
+            )
         self._check_tables()
         self._check_kind("", self.output, self.parser)
         parsers = {"": self.parser}

@@ -156,8 +156,9 @@ class Erase(Section):
     )
     apply: bool = Field(
         default=False,
-        description="Daemons of a backup leave messages of erased keys out of what they store from"
-        " now on, too; with tombstones, their value. Keys are looked for once a minute.",
+        description="Daemons of a backup or partition group leave messages of erased keys out of"
+        " what they store from now on, too; with tombstones, their value. New lists are looked for"
+        " once a minute.",
     )
 
     @model_validator(mode="after")

@@ -21,6 +21,9 @@ class Observer(Protocol):
     def filtered(self, topic_partition: TopicPartition, messages: int) -> None:
         """``messages`` are left out because the configuration says so."""
 
+    def erased(self, topic_partition: TopicPartition, messages: int) -> None:
+        """``messages`` are left out because lists of erased keys name them."""
+
     def other_events(self, topic_partition: TopicPartition, kind: str, messages: int) -> None:
         """``messages`` of a source's connector change no row and are left out."""
 

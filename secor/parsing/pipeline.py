@@ -41,6 +41,7 @@ TimestampFaults = Callable[[pa.Array], Mapping[int, str]]
 RowFaults = Callable[[pa.StructArray], Mapping[int, str]]
 
 FILTERED = "filtered"
+ERASED = "erased"
 EVENTS = "events_"
 UNDECLARED = "undeclared_"
 INFINITE = "infinite"

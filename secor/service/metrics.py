@@ -57,6 +57,11 @@ class Metrics(MetricsRegistry):
             PARTITION,
             "Messages left out on purpose: by a filter, or because they change no row.",
         )
+        self.erased = self._counter(
+            "secor_erased_total",
+            PARTITION,
+            "Messages of erased keys that were not stored (erase.apply).",
+        )
         self.other_events = self._counter(
             "secor_other_events_total",
             (*PARTITION, "kind"),

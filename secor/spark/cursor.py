@@ -11,7 +11,8 @@ As JSON: ``{topic: {"<generation>_<partition>": {"settled": offset, "open": [key
 "reached": offset}}}``.
 
 A rewritten object holds what objects held that a stream may have given, all or some of them.  It
-is never newest and never open: which of its offsets are given follows from where two cursors are.
+is never open: which of its offsets are given follows from where two cursors are.  Where it is the
+newest, its batch is settled up to its end: only what was committed is rewritten.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ Cursor = dict[str, dict[str, CursorPosition]]
 
 @dataclass(frozen=True, slots=True)
 class NewestBatch:
-    """The beginning of a log's newest batch and, if its metadata has it, the end."""
+    """The beginning of a log's newest batch and, if its metadata has it, the end.
+
+    Where it was rewritten: the beginning of the one that follows, which is not there yet.
+    """
 
     start: int
     end: int | None = None
@@ -54,8 +58,6 @@ def newest(objects: Iterable[ArchivedObject]) -> list[ArchivedObject]:
     last: dict[tuple[str, str], ArchivedObject] = {}
     for archived in objects:
         latest = last.get(log_of(archived))
-        if archived.name.end is not None:
-            continue
         if latest is None or archived.name.start_offset > latest.name.start_offset:
             last[log_of(archived)] = archived
     return list(last.values())
@@ -73,8 +75,6 @@ def cursor_of(
     """
     cursor: Cursor = {}
     for archived in objects:
-        if archived.name.end is not None:
-            continue
         topic, log = log_of(archived)
         positions = cursor.setdefault(topic, {})
         batch = newest_batch((topic, log))

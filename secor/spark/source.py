@@ -111,7 +111,7 @@ class ObjectStream:
         }
         for archived in answers:
             if archived is not None:
-                known[archived.key] = _batch_of(archived)
+                known[archived.key] = _newest(archived)
         self._batches = known
         return {
             cursors.log_of(archived): known[archived.key]
@@ -143,6 +143,11 @@ class ObjectStream:
                         " Remove its messages from the output and begin with a new checkpoint;"
                         " onlyCommitted=true waits for batches that cannot change"
                     )
+
+
+def _newest(archived: ArchivedObject) -> NewestBatch:
+    rewritten = archived.name.end
+    return _batch_of(archived) if rewritten is None else NewestBatch(rewritten)
 
 
 def _batch_of(archived: ArchivedObject) -> NewestBatch:

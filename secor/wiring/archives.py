@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from secor.config.model import Config
     from secor.config.output import Output
     from secor.config.restore import RestoreConfig
+    from secor.parsing.pipeline import Count
 
 Routes = Mapping[str, Collection[str]]
 """By topic, other topics that messages of it were routed to."""
@@ -91,14 +92,17 @@ def erasures_of(config: Config | RestoreConfig, archive: Archive, topic: str) ->
     return read_erasures(archive.store, archive.root(topic), secret_of(config)).require()
 
 
-def applied_erasures(config: Config, store: ObjectStore) -> AppliedErasures | None:
-    """Begin to apply lists of erased keys to what is stored; None where that is not wanted."""
+def applied_erasures(config: Config, store: ObjectStore, count: Count) -> AppliedErasures | None:
+    """Begin to apply lists of erased keys to what is stored; None where that is not wanted.
+
+    ``count`` is called with messages that are left out.
+    """
     secret = secret_of(config)
     if not config.erase.apply or secret is None:
         return None
     from secor.archive.applied_erasures import AppliedErasures
 
-    return AppliedErasures(store, secret)
+    return AppliedErasures(store, secret, count)
 
 
 def secret_of(config: Config | RestoreConfig) -> Secret | None:

@@ -134,8 +134,15 @@ def growing_plans(
 ) -> Plans:
     """Return the plans of a process that consumes: kept schemas grow with the messages.
 
-    Of a backup, what ``erasures`` name is left out.
+    What ``erasures`` name is left out.
     """
+
+    def without_erased(plan: TopicPlan) -> TopicPlan:
+        if erasures is None:
+            return plan
+        # Messages that were erased from the archive may still be in the topic: read again, they
+        # would come back.
+        return replace(plan, parser=erasures.parser(plan.root, plan.generation, plan.parser))
 
     @cache
     def growing(topic: str) -> GrowingPlans:
@@ -143,18 +150,15 @@ def growing_plans(
 
         return GrowingPlans(
             schemas_of(config, topic, store),
-            lambda kept, propose: plan_for(config, topic, count, kept=kept, propose=propose),
+            lambda kept, propose: without_erased(
+                plan_for(config, topic, count, kept=kept, propose=propose)
+            ),
             lambda *grown: observer.schema_grew(topic, *grown),
         )
 
     @cache
     def fixed(topic: str) -> TopicPlan:
-        made = plan_for(config, topic, count)
-        if erasures is None:
-            return made
-        # Messages that were erased from the archive may still be in the topic: read again, they
-        # would come back.
-        return replace(made, parser=erasures.parser(made.root, made.generation, made.parser))
+        return without_erased(plan_for(config, topic, count))
 
     lock = threading.Lock()
 

@@ -34,7 +34,15 @@ from secor.core.observer import Observer
 from secor.core.pace import Pace
 from secor.core.ports import Clock, MessageSource, ObjectStore, OffsetLedger
 from secor.parsing.parts import quarantine_part
-from secor.parsing.pipeline import EVENTS, FILTERED, INFINITE, QUARANTINED, UNDECLARED, Count
+from secor.parsing.pipeline import (
+    ERASED,
+    EVENTS,
+    FILTERED,
+    INFINITE,
+    QUARANTINED,
+    UNDECLARED,
+    Count,
+)
 from secor.service.daemon import ConnectedParts, Daemon, DaemonLoop
 from secor.service.malloc import collect_seldom, keep_what_is_loaded
 from secor.service.metrics import Metrics
@@ -261,7 +269,7 @@ def _connect(
             opened.callback(plans.refreshing().close)
             refuse_lost = guard_of_first_entries(config, tables[0], store, source.cluster_id, clock)
         else:
-            erasures = applied_erasures(config, store)
+            erasures = applied_erasures(config, store, counting)
             if erasures is not None:
                 opened.callback(erasures.close)
             plans = growing_plans(config, store, telemetry, counting, erasures)
@@ -357,6 +365,8 @@ def _counting(observer: Observer) -> Count:
     def count(topic_partition: TopicPartition, name: str, messages: int) -> None:
         if name == FILTERED:
             observer.filtered(topic_partition, messages)
+        elif name == ERASED:
+            observer.erased(topic_partition, messages)
         elif name.startswith(EVENTS):
             observer.other_events(topic_partition, name.removeprefix(EVENTS), messages)
         elif name == INFINITE:

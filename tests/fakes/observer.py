@@ -20,6 +20,9 @@ class SilentObserver:
     def other_events(self, topic_partition: TopicPartition, kind: str, messages: int) -> None:
         """Nothing."""
 
+    def erased(self, topic_partition: TopicPartition, messages: int) -> None:
+        """Nothing."""
+
     def filtered(self, topic_partition: TopicPartition, messages: int) -> None:
         """Nothing."""
 

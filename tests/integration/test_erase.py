@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from crc32c import crc32c
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, KafkaProducer
 
 from secor.config.load import load
 from secor.sandbox import Sandbox
@@ -112,3 +112,63 @@ def test_keys_are_erased_and_stay_away(
     again = run_secor("archive", "erase", str(config), "--topic", topic, "--keys", str(keys))
     assert again.returncode == 0, again.stdout + again.stderr
     assert run_secor("verify", str(config)).returncode == 0
+
+
+def test_daemons_of_a_partition_group_leave_listed_keys_out(
+    sandbox: Sandbox, tmp_path: Path, start: Start
+) -> None:
+    topic = "forgetful-parts"
+    create_topic(sandbox, topic, 1)
+    config = write_config(
+        tmp_path,
+        sandbox,
+        group=topic,
+        topic=topic,
+        ledger="kafka",
+        settings={
+            "group": {"kind": "partition"},
+            "output": {"format": "jsonlines", "codec": "none"},
+            "erase": {"apply": True, "secret": "the secret of this test"},
+        },
+        more='[parser]\ntime_field = "none"\nlayout = "all"\nmax_bad_ratio = "none"\n',
+    )
+
+    def produced(numbers: range) -> None:
+        producer = KafkaProducer(bootstrap_servers=sandbox.kafka)
+        for number in numbers:
+            value = b'{"number": %d}' % number if number % 9 else b"no JSON"
+            producer.send(topic, key=b"key-%d" % (number % 30), value=value)
+        producer.flush()
+        producer.close()
+
+    produced(range(100))
+    running = start(config, tmp_path / "run.log")
+    wait_until(lambda: committed(config, topic, 1) == 100, "all messages stored")
+    assert running.stop() == 0
+    keys = tmp_path / "keys.txt"
+    keys.write_text("key-9\nkey-11\n")
+    noted = run_secor(
+        "archive", "erase", str(config), "--topic", topic, "--keys", str(keys), "--note"
+    )
+    assert noted.returncode == 0, noted.stdout + noted.stderr
+    produced(range(100, 200))
+    running = start(config, tmp_path / "again.log")
+    wait_until(lambda: committed(config, topic, 1) == 200, "the others stored")
+    gone = [number for number in range(100, 200) if number % 30 in (9, 11)]
+    assert running.total("secor_erased_total") == len(gone)
+    assert running.stop() == 0
+    settings = load(config, {})
+    with open_store(settings) as store:
+        lines = [
+            line
+            for stored in store.list(f"{topic}/{topic}/")
+            if stored.key.endswith(".json") and "/_" not in stored.key
+            for line in store.open(stored.key).read().splitlines()
+        ]
+    found = {json.loads(line)["number"] for line in lines}
+    assert found == {number for number in range(200) if number % 9} - set(gone)
+    # Those below 100 were stored before, and a partition group's own objects are not rewritten.
+    checked = run_secor("verify", str(config))
+    assert checked.returncode == 5, checked.stdout
+    assert "erased, and there again" in checked.stdout
+    assert "missing" not in checked.stdout.replace("nothing missing", "")

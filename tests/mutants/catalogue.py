@@ -38,6 +38,7 @@ STORE_TESTS = ("tests/unit/adapters/test_local_store.py", "tests/contracts/test_
 
 REWRITING_TESTS = ("tests/unit/archive/test_rewrite.py",)
 REWRITING = "secor/archive/rewrite/carrying_out.py"
+ONE_RANGE = "secor/archive/rewrite/one_range.py"
 REWRITE_TESTS = ("tests/simulation/test_rewrites.py", "tests/unit/archive/test_superseded.py")
 ARCHIVE = "secor/archive/objects.py"
 CURSOR = "secor/spark/cursor.py"
@@ -76,7 +77,7 @@ MUTANTS = (
     ),
     Mutant(
         "joined objects are put before they are compared",
-        REWRITING,
+        ONE_RANGE,
         "        self._compare(new, local, erased)\n",
         "",
         REWRITING_TESTS,
@@ -90,10 +91,10 @@ MUTANTS = (
     ),
     Mutant(
         "old objects are deleted before all new ones are put",
-        REWRITING,
-        "        self._put_all(number, new_objects, erasures, target, read)\n",
+        ONE_RANGE,
+        "        self._put_all(new_objects, read)\n",
         """        for new in part.objects:
-            self._put_all(number, [] if self._is_there(new) else [new], erasures, target, read)
+            self._put_all([] if self._is_there(new) else [new], read)
             for key in new.inputs:
                 self.archive.store.delete(key)
 """,
@@ -101,14 +102,14 @@ MUTANTS = (
     ),
     Mutant(
         "old objects are deleted before evidence is carried on",
-        REWRITING,
-        """        self._carry_evidence_on(number, part, erasures, read)
+        ONE_RANGE,
+        """        self._carry_evidence_on(part, read)
         # Last. Until here readers were already switched by the names; what a crash leaves behind is
         # superseded and nobody reads it.
         self._delete(part.inputs)
 """,
         """        self._delete(part.inputs)
-        self._carry_evidence_on(number, part, erasures, read)
+        self._carry_evidence_on(part, read)
 """,
         ("tests/unit/archive/test_evidence_chain.py",),
     ),

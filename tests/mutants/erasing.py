@@ -5,9 +5,11 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 TESTS = ("tests/unit/archive/test_erase.py",)
+LIFECYCLE = ("tests/simulation/test_lifecycle.py",)
 STORM = ("tests/simulation/test_erasures.py",)
 LISTS = "secor/archive/erasures.py"
-SEARCH = "secor/archive/rewrite/erasing.py"
+ONE_RANGE = "secor/archive/rewrite/one_range.py"
+SEARCH = "secor/archive/rewrite/erasure_search.py"
 
 ERASING_MUTANTS = (
     Mutant(
@@ -61,7 +63,7 @@ ERASING_MUTANTS = (
     ),
     Mutant(
         "a plan of others is taken for that of this list",
-        SEARCH,
+        "secor/archive/rewrite/erasing.py",
         "        while not outcomes or outcomes[-1].plan.erasure != erasures.newest:\n",
         "        while not outcomes:\n",
         STORM,
@@ -75,9 +77,31 @@ ERASING_MUTANTS = (
     ),
     Mutant(
         "whoever finishes a plan copies what it erases",
-        "secor/archive/rewrite/carrying_out.py",
-        "        erasures = self._erasures(plan)\n",
-        "        erasures = NO_ERASURES\n",
+        ONE_RANGE,
+        "            erasures = known.upto(plan.erasure).require()\n",
+        "            known.upto(plan.erasure).require()\n",
         TESTS,
+    ),
+    Mutant(
+        "a lost ledger begins a batch again of which messages were erased",
+        "secor/archive/repair/recover_ledger.py",
+        "    if any(extent.archived.name.end is not None for extent in of_last):\n",
+        "    if not of_last:\n",
+        LIFECYCLE,
+    ),
+    Mutant(
+        "a stream that is started anew goes back before a batch that was rewritten",
+        "secor/spark/cursor.py",
+        "        latest = last.get(log_of(archived))\n",
+        "        latest = last.get(log_of(archived))\n"
+        "        if archived.name.end is not None:\n            continue\n",
+        LIFECYCLE,
+    ),
+    Mutant(
+        "what was put of a range counts though the rest of it has expired",
+        ONE_RANGE,
+        "            if expired is None:\n",
+        "            if part:\n",
+        ("tests/unit/archive/test_expire.py",),
     ),
 )

@@ -51,7 +51,7 @@ class World:
         end = self.committed + self.rng.randint(2, 8)
         batch = OffsetRange(self.committed, end)
         log_format = make_format(self.rng.choice(["sequencefile", "parquet"]))
-        offsets = [it for it in range(self.committed, end) if self.rng.random() < 0.9]
+        offsets = [it for it in range(self.committed, end) if self.rng.random() < 0.9] or [end - 1]
         for place in ("dt=1", "dt=2"):
             chosen = [it for it in offsets if (it % 3 == 0) == (place == "dt=2")]
             if chosen:

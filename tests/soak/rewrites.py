@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from secor.archive.rewrite.carrying_out import again_where_objects_go
+from secor.archive.rewrite.one_range import again_where_objects_go
 from secor.cli.exit_codes import Exit
 from secor.config.load import load
 from secor.core.errors import SecorError
@@ -31,6 +31,8 @@ WHOLE = ("soak-plain", "soak-transactions", COMPACTED_TOPIC)
 """Topics that are stored with their keys."""
 
 _MAY_END_WITH = (Exit.OK, Exit.UNAVAILABLE)
+_NOTHING_YET = "nothing is stored for topic"
+"""The one reason for which the configuration may be called wrong: it is too early."""
 _ENDS_WITHIN = 300.0
 _TWO_AT_ONCE = 2
 _KEYS = 20
@@ -124,11 +126,14 @@ class Rewrites:
             code = self._wait(process, log)
             result = "killed" if code == -signal.SIGKILL else f"ended with {code}"
             self.done[f"{name} {result}"] += 1
+            printed = log.read_text()
             allowed = {*_MAY_END_WITH, -signal.SIGKILL}
-            if self._is_new(command, before):
+            if _NOTHING_YET in printed and self._is_new(command, before):
                 allowed.add(Exit.CONFIGURATION)
-            if code not in allowed or "Traceback" in log.read_text():
+            if code not in allowed or "Traceback" in printed:
                 self._story.violated(f"secor archive {name} ended with {code}: {log}")
+            if code > Exit.OK:
+                self._story.say(f"{name} ended with {code}: {printed.strip()[-300:]}")
             ended(code, before)
 
         detail = f"secor archive {' '.join([name, *command[2:]])}: {fate}"

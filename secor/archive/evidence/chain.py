@@ -86,7 +86,8 @@ def put_link(
     """Record a range, unless that was done; ``read`` are hashes of objects that are known.
 
     Nothing is recorded where an old object is gone: another run is deleting them, and it has put
-    the record, or an earlier version of Secor has begun.  Raises ``Unavailable``, ``CorruptFile``.
+    the record, or an earlier version of Secor has begun; nor of one without our metadata, such as
+    Java Secor's.  Raises ``Unavailable``, ``CorruptFile``.
     """
     # Looked up before hashes are computed: those read all objects of the range.
     if any(stored.key == key for stored in store.list(key)):
@@ -113,13 +114,16 @@ def put_link(
 def _records(
     store: ObjectStore, keys: Collection[str], digests: Mapping[str, Digest | None]
 ) -> tuple[ObjectRecord, ...]:
-    """Raises ``NotFound`` where an object is gone."""
+    """Raises ``NotFound`` where an object, or its metadata, is gone."""
 
     def record(key: str) -> ObjectRecord:
         digest = digests[key]
         if digest is None:
             raise NotFound(key)
-        return object_record(key, digest, ObjectInfo.of(store.head(key).metadata or {}, key))
+        metadata = store.head(key).metadata or {}
+        if "fingerprint" not in metadata:
+            raise NotFound(key)
+        return object_record(key, digest, ObjectInfo.of(metadata, key))
 
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="head") as pool:
         return tuple(pool.map(record, sorted(keys)))

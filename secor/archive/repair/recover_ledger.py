@@ -45,8 +45,8 @@ def plan_recovery(
     It is the end of the last batch, each of them beginning where another ended.  That
     this batch has all its objects is seen by counting the log's messages; when they are
     more, the batch is left open, as an intent made by ``owner`` at ``now`` (seconds since
-    the epoch).  Raises ``ConfigurationError`` when the objects have no range, or leave a hole
-    where the log has messages.
+    the epoch), unless it was rewritten.  Raises ``ConfigurationError`` when the objects have no
+    range, or leave a hole where the log has messages.
     """
     before = entry_or_none(lambda: ledger.read(topic_partition))
     if before is not None and before.committed is not None:
@@ -75,7 +75,10 @@ def plan_recovery(
     ]
     topic_id = of_last[0].archived.info.topic_id if of_last[0].archived.info else None
     stored = sum(extent.archived.info.records for extent in of_last if extent.archived.info)
-    if log_range.start <= last.start and last.end <= log_range.end:
+    if any(extent.archived.name.end is not None for extent in of_last):
+        # Only what was committed is rewritten: what it lacks was erased, and must not come back.
+        pass
+    elif log_range.start <= last.start and last.end <= log_range.end:
         # Counted in the log: a process that was killed between two puts leaves a batch whose range
         # is in the names of those that are there, and whose other objects are missing.
         there = _count(log, topic_partition, last.start, last.end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
@@ -10,6 +10,10 @@ import pyarrow.compute as pc
 from secor.archive.objects import Archive, ArchivedObject
 from secor.core.errors import CorruptFile
 from secor.core.model import OffsetRange, TopicPartition, next_offset
+from secor.core.object_info import ObjectInfo
+
+OF_OTHERS = "written-by-others"
+"""Fingerprint of objects that say nothing of their settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +109,38 @@ def batches_of(extents: Iterable[StoredRange], generation: int) -> list[OffsetRa
             if extent.archived.info and extent.archived.name.generation == generation
         }
     )
+
+
+def described_by_neighbours(
+    objects: Sequence[ArchivedObject], committed: Callable[[int, int], int]
+) -> list[ArchivedObject]:
+    """Return the objects of a topic, also those without our metadata with a range, if it is known.
+
+    Java Secor begins a batch where the one before ended, so the next name says where it ends;
+    behind the last one that is what is ``committed`` of a partition and generation.  How many
+    messages it has is not known.
+    """
+    by_partition: dict[int, list[ArchivedObject]] = {}
+    for archived in objects:
+        by_partition.setdefault(archived.name.partition, []).append(archived)
+    extents = {
+        extent.archived.key: extent
+        for of_partition in by_partition.values()
+        for extent in with_extents(of_partition)
+    }
+    return [_with_range(extents[archived.key], committed) for archived in objects]
+
+
+def _with_range(extent: StoredRange, committed: Callable[[int, int], int]) -> ArchivedObject:
+    archived, name = extent.archived, extent.archived.name
+    of_others = archived.fault is not None or name.of_connect is not None or name.end is not None
+    if archived.info is not None or of_others or name.replayed:
+        return archived
+    end = extent.end
+    if end is None:
+        end = committed(name.partition, name.generation)
+    if end <= extent.start:
+        return archived
+    batch, where = OffsetRange(extent.start, end), archived.topic_partition
+    info = ObjectInfo(where, batch, extent.start, 0, name.generation, OF_OTHERS)
+    return replace(archived, info=info)

@@ -9,58 +9,40 @@ plan never rests on what an earlier plan was still changing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import msgspec
-import pyarrow as pa
 
 from secor.archive.backfill.paths import MARK
 from secor.archive.backfill.run_journal import BEGUN, CLEANED, DONE, ROLLBACK
-from secor.archive.erasures import (
-    NO_ERASURES,
-    Erasures,
-    LogErasures,
-    Secret,
-    list_key,
-    read_erasures,
+from secor.archive.erasures import Secret
+from secor.archive.objects import Archive, ArchivedObject, visible
+from secor.archive.rewrite.one_range import (
+    RangeOutcome,
+    RangeResult,
+    RangeRewriter,
+    again_where_objects_go,
+    done_key,
+    plan_key,
 )
-from secor.archive.evidence.chain import COMPACT, ERASE, Rewriting, link_key, put_link
-from secor.archive.evidence.digests import Digest, digest_of_bytes
-from secor.archive.objects import Archive, ArchivedObject, reading_ahead, visible
 from secor.archive.rewrite.planning import (
     FailedRange,
     JoinedRange,
-    NewObject,
     Plan,
     RewriteResult,
     superseded,
 )
-from secor.batch.local_file import LocalFile
 from secor.batch.workspace import Workspace
-from secor.core.errors import (
-    AlreadyExists,
-    ConfigurationError,
-    CorruptFile,
-    NotFound,
-    ObjectConflict,
-)
+from secor.core.errors import ConfigurationError
 from secor.core.naming import rewrites_root
-from secor.core.object_info import ObjectInfo
-from secor.core.small_objects import put_bytes, read_bytes, without_sha256
-from secor.formats.joining import Inputs, Target, differ, extension_of, join, write_changed
+from secor.core.small_objects import put_bytes, read_bytes
 
 _JOURNAL = re.compile(r"([^/]+)/_journal/([^/]+)\.json")
 _NUMBER = re.compile(r"([0-9]{8})\.(json|done)")
 
-LISTED_AGAIN = 5
-
-Looked = TypeVar("Looked")
-
-Progress = Callable[[int], None]
-"""Told how many bytes of inputs were just replaced."""
+Progress = Callable[[int, int], None]
+"""Called with how many ranges of how many are rewritten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +59,8 @@ class _Step:
     late: Sequence[str] = ()
 
 
-class _Faster(Exception):
-    """Another run has done all of this plan."""
-
+InTasks = Callable[[int, Plan], Iterable[RangeResult]]
+"""Carries the plan with a number out elsewhere, such as in tasks of Spark.  Raises as ``run``."""
 
 Choose = Callable[[list[ArchivedObject], list[ArchivedObject]], Plan]
 """Makes a plan of a topic's described objects, and of those in its quarantine."""
@@ -89,7 +70,8 @@ Choose = Callable[[list[ArchivedObject], list[ArchivedObject]], Plan]
 class Rewriter:
     """Rewrites objects of one topic; any number of them may work at the same time.
 
-    ``secret`` is what a plan that erases needs, also a plan of others.
+    ``secret`` is what a plan that erases needs, also a plan of others.  Without ``in_tasks`` ranges
+    are rewritten here, one after the other.
     """
 
     archive: Archive
@@ -97,7 +79,8 @@ class Rewriter:
     workspace: Workspace
     choose: Choose
     secret: Secret | None = None
-    progress: Progress = lambda _: None
+    progress: Progress = lambda _, __: None
+    in_tasks: InTasks | None = None
 
     def planned(self) -> Plan:
         """Return what is to do now: the plan under way, else a new one, which is not put yet.
@@ -118,11 +101,14 @@ class Rewriter:
             number, plan = step.number, step.plan
             if not plan.ranges:
                 # What another run is about to delete, it has to read once more before.
-                if step.late and read_bytes(self.archive.store, self._key(number, "json")) is None:
+                if (
+                    step.late
+                    and read_bytes(self.archive.store, plan_key(self._root(), number)) is None
+                ):
                     self._delete(step.late)
                 return outcomes
             if not step.under_way:
-                put_bytes(self.archive.store, self._key(number, "json"), _encoded(plan))
+                put_bytes(self.archive.store, plan_key(self._root(), number), _encoded(plan))
                 plan = self._read(number)  # what was put first holds
             outcomes.append(self._carried_out(number, plan))
             if not step.under_way:
@@ -185,192 +171,28 @@ class Rewriter:
 
     def _carried_out(self, number: int, plan: Plan) -> RewriteResult:
         outcome = RewriteResult(plan)
-        erasures = self._erasures(plan)
-        for part in plan.ranges:
-            try:
-                self._rewrite(number, part, erasures, plan.target)
-            except _Faster:
-                break
-            except (CorruptFile, ConfigurationError) as error:
-                outcome.failed.append(FailedRange(part, str(error)))
-                continue
-            outcome.done.append(part)
-            self.progress(part.size)
+        for result in (self.in_tasks or self._here)(number, plan):
+            if result.ended is RangeOutcome.FAILED:
+                outcome.failed.append(FailedRange(result.range, result.why))
+            elif result.ended is RangeOutcome.DONE:
+                outcome.done.append(result.range)
         # Also where ranges failed: they stay as they were and come into the next plan. Without it
         # no further plan would ever be made.
-        put_bytes(self.archive.store, self._key(number, "done"), b"")
+        put_bytes(self.archive.store, done_key(self._root(), number), b"")
         return outcome
 
-    def _erasures(self, plan: Plan) -> Erasures:
-        """Return the lists that a plan erases by.
-
-        Raises ``ConfigurationError`` without it, or without its secret.
-        """
-        if plan.erasure is None:
-            return NO_ERASURES
-        known = read_erasures(self.archive.store, self.archive.root(self.topic), self.secret)
-        if plan.erasure not in known.lists:
-            key = list_key(known.root, plan.erasure)
-            raise ConfigurationError(f"{key}: is gone, and what was to be erased is not known")
-        return known.upto(plan.erasure).require()
-
-    def _rewrite(self, number: int, part: JoinedRange, erasures: Erasures, target: Target) -> None:
-        new_objects = [new for new in part.objects if not self._is_there(new)]
-        read: dict[str, Digest] = {}
-        self._put_all(number, new_objects, erasures, target, read)
-        # From the last put on, readers read the new objects.  The old ones go only after a look at
-        # what the store has of all of them: also of those that another run has put.
-        missing = [new.key for new in part.objects if not self._is_there(new)]
-        if (new_objects or missing) and self._is_done(number):
-            self._take_back(part)
-        if missing:
-            raise ObjectConflict(f"{missing[0]}: was put, and is gone; nothing was deleted")
-        # Before the first delete, while old and new can both be read.
-        self._carry_evidence_on(number, part, erasures, read)
-        # Last. Until here readers were already switched by the names; what a crash leaves behind is
-        # superseded and nobody reads it.
-        self._delete(part.inputs)
-
-    def _carry_evidence_on(
-        self, number: int, part: JoinedRange, erasures: Erasures, read: Mapping[str, Digest]
-    ) -> None:
-        erasure = erasures.newest or None
-        why = COMPACT if erasure is None else ERASE
-        rewriting = Rewriting(self.topic, part.partition, part.start, part.end, why, erasure)
-        key = link_key(self.archive.root(self.topic), number, part.partition, part.start)
-        new = [new.key for new in part.objects]
-        put_link(self.archive.store, key, rewriting, part.inputs, new, read)
-
-    def _take_back(self, part: JoinedRange) -> None:
-        """Delete what was put of a range that others have written, and perhaps written again.
-
-        Raises ``_Faster``.
-        """
-        objects = again_where_objects_go(
-            lambda: list(self.archive.everything(self.topic, superseded=True))
-        )
-        late = {archived.key for archived in superseded(objects)}
-        self._delete([new.key for new in part.objects if new.key in late])
-        raise _Faster
-
-    def _put_all(
-        self,
-        number: int,
-        objects: Sequence[NewObject],
-        erasures: Erasures,
-        target: Target,
-        read: dict[str, Digest],
-    ) -> None:
-        """Make all objects of a range, and then put them: where one cannot be, none is.
-
-        Hashes of inputs that were fetched as a whole are added to ``read``.
-        """
-        made: list[tuple[NewObject, LocalFile]] = []
-        try:
-            for new in objects:
-                local = self.workspace.create()
-                made.append((new, local))
-                self._make(new, local, _left_out(erasures, new), target, read)
-            # Only when all are made and compared: readers switch at the last put, and a range of
-            # which some objects cannot be made must not begin to switch.
-            for new, local in made:
-                self._put(new, local)
-        # An input is gone: another run has finished this plan, or a person has deleted it.
-        except NotFound as error:
-            if self._is_done(number):
-                raise _Faster from error
-            absent = next((new.key for new in objects if not self._is_there(new)), None)
-            if absent is not None:
-                raise ObjectConflict(
-                    f"{error}, and {absent}, which takes its place, is not there: was it deleted"
-                    " by hand, or replaced by a backfill? Bring it back, or delete"
-                    f" {self._key(number, 'json')}"
-                ) from error
-        finally:
-            for _, local in made:
-                local.delete()
-
-    def _is_there(self, new: NewObject) -> bool:
-        try:
-            stored = self.archive.store.head(new.key)
-        except NotFound:
-            return False
-        # The metadata is a function of the plan, so an equal one is ours, from whichever run.
-        if without_sha256(stored.metadata) != dict(new.metadata):
-            raise ObjectConflict(
-                f"{new.key}: another object is where one that joins"
-                f" {len(new.inputs)} others belongs; nothing was overwritten"
-            )
-        return True
-
-    def _make(
-        self,
-        new: NewObject,
-        local: LocalFile,
-        erased: LogErasures | None,
-        target: Target,
-        read: dict[str, Digest],
-    ) -> None:
-        def seen(key: str, data: bytes) -> None:
-            read[key] = digest_of_bytes(data)
-
-        with reading_ahead(self.archive, new.inputs, seen) as ahead:
-            inputs = Inputs(tuple(new.inputs), ahead.store.open)
-            if erased is None:
-                source = extension_of(next(iter(new.inputs)))
-                join(inputs, source, local, new.key.encode(), target)
-            else:
-                write_changed(inputs, new.extension, local, new.key.encode(), erased.without)
-        local.finish()
-        # Read back from the local file before the put: a fault of the writer costs a try, not the
-        # old objects.
-        self._compare(new, local, erased)
-
-    def _put(self, new: NewObject, local: LocalFile) -> None:
-        try:
-            self.archive.store.put(new.key, local.content(), local.crc32c, new.metadata)
-        except AlreadyExists:
-            self._is_there(new)
-
-    def _compare(self, new: NewObject, local: LocalFile, erased: LogErasures | None) -> None:
-        """Read what was written and compare it with the old objects, message by message.
-
-        Where some are ``erased``, none of these may be in it, and all others must.
-        """
-        rows = 0
-
-        def written() -> Iterator[pa.RecordBatch]:
-            nonlocal rows
-            with local.open() as file:
-                for batch in self.archive.formats(new.key, file).read(file, new.key):
-                    rows += batch.num_rows
-                    yield batch
-
-        old = self._old(new)
-        if erased is not None:
-            old = map(erased.without, old)
-        first = differ(old, written())
-        if first is not None:
-            raise CorruptFile(f"{new.key}: message {first} is not that of the objects it joins")
-        # A line of text need not be a message.
-        if not new.extension.startswith(".txt") and rows != int(new.metadata["records"]):
-            raise CorruptFile(
-                f"{next(iter(new.inputs))} and the {len(new.inputs) - 1} objects behind it hold"
-                f" {rows} messages, and their metadata says {new.metadata['records']}: see secor"
-                " verify"
-            )
-
-    def _old(self, new: NewObject) -> Iterator[pa.RecordBatch]:
-        with reading_ahead(self.archive, new.inputs) as ahead:
-            for key in new.inputs:
-                with ahead.store.open(key) as file:
-                    yield from self.archive.formats(key, file).read(file, key)
-
-    def _is_done(self, number: int) -> bool:
-        return read_bytes(self.archive.store, self._key(number, "done")) is not None
+    def _here(self, number: int, plan: Plan) -> Iterator[RangeResult]:
+        """Rewrite the ranges one after the other."""
+        rewriter = RangeRewriter.of(self.archive, self.workspace, number, plan, self.secret)
+        for number_done, part in enumerate(plan.ranges, 1):
+            result = rewriter.run(part)
+            if result.ended is RangeOutcome.BY_OTHERS:
+                return
+            yield result
+            self.progress(number_done, len(plan.ranges))
 
     def _read(self, number: int) -> Plan:
-        key = self._key(number, "json")
+        key = plan_key(self._root(), number)
         data = read_bytes(self.archive.store, key)
         try:
             plan = msgspec.json.decode(data or b"", type=Plan)
@@ -385,30 +207,6 @@ class Rewriter:
 
     def _root(self) -> str:
         return rewrites_root(self.archive.root(self.topic))
-
-    def _key(self, number: int, kind: str) -> str:
-        return f"{self._root()}/{number:08d}.{kind}"
-
-
-def again_where_objects_go(look: Callable[[], Looked]) -> Looked:
-    """Return what a look at the objects gives; look again where another run deletes some.
-
-    Raises ``NotFound`` if that never ends.
-    """
-    for _ in range(LISTED_AGAIN):
-        # Another run deletes what it has replaced, between our listing and our look at the
-        # metadata.
-        with suppress(NotFound):
-            return look()
-    return look()
-
-
-def _left_out(erasures: Erasures, new: NewObject) -> LogErasures | None:
-    """Return what is not taken over into a new object; None where all is."""
-    if not erasures:
-        return None
-    info = ObjectInfo.of(new.metadata, new.key)
-    return erasures.of(info.topic_partition.partition, info.generation, info.topic_id)
 
 
 def _encoded(plan: Plan) -> bytes:

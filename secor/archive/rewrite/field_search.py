@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from secor.archive.erasures import ErasedLog, ErasedOffsets, Ranges
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead
+from secor.archive.repair.stored_ranges import described_by_neighbours
 from secor.core.errors import CorruptFile
 from secor.parsing.fields import field_at, texts
 from secor.parsing.rows import Decoded, Decoder, DividingDecoder, Rows
@@ -46,6 +47,11 @@ class FieldSearch:
         Raises ``NotFound`` where another run has replaced an object meanwhile, ``Unavailable``.
         """
         self.unread, ends = 0, {_log_of(log): log.end for log in logs}
+
+        def committed(partition: int, generation: int) -> int:
+            return ends.get((partition, generation, None), 0)
+
+        objects = described_by_neighbours(list(objects), committed)
         by_log: dict[Log, list[ArchivedObject]] = {}
         for archived in objects:
             if archived.info is not None and archived.fault is None:
@@ -66,6 +72,8 @@ class FieldSearch:
             for archived in objects:
                 try:
                     for records in ahead.read(archived):
+                        if records.column("offset").null_count:
+                            raise CorruptFile("its format keeps no offsets")
                         offsets = records.column("offset").to_numpy(zero_copy_only=False)
                         # Below what is settled: objects behind it may be of a batch that is made
                         # again.

@@ -14,6 +14,8 @@ from secor.archive.rewrite.carrying_out import Rewriter
 from secor.archive.rewrite.planning import JoinedRange, Plan, RewriteLimits, RewriteResult, plan_of
 from secor.cli.archive.erase import erase_command
 from secor.cli.archive.expire import expire_command
+from secor.cli.archive.rewrite_options import RewriteOptions, rewriting_in_tasks, spark_options
+from secor.cli.backfill.publish import progress
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import (
     archive_of,
@@ -105,6 +107,7 @@ class _Compacted:
     type=click.Path(path_type=Path),
     help="Directory for files that are being written.  Default: the system's, such as /tmp.",
 )
+@spark_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @metrics_file_option
 def compact_command(
@@ -116,6 +119,8 @@ def compact_command(
     new_format: str | None,
     codec: str | None,
     local_directory: Path | None,
+    master: str | None,
+    conf: tuple[str, ...],
     as_json: bool,
     metrics_file: Path | None,
 ) -> int:
@@ -136,19 +141,18 @@ def compact_command(
     if not dry_run:
         last_run.compacting(settings.group.name)
     results = []
+    options = RewriteOptions(master, conf, local_directory)
     with open_store(settings) as store, open_workspace(local_directory) as workspace:
         routes = earlier_routes(settings, store)
-        for name in _topics(settings, store, topic):
-            archive = archive_of(settings, name, store, routes)
-            join_small = partial(plan_of, name, limits=limits)
-            rewriter = Rewriter(archive, name, workspace, join_small, secret_of(settings))
-            if dry_run:
-                result = _Compacted(name, plan=rewriter.planned())
-            else:
-                result = _Compacted(name, outcomes=rewriter.run())
-            results.append(result)
-            if not as_json:
-                _print(result, dry_run=dry_run)
+        with rewriting_in_tasks("compact", settings, routes, options) as tasks:
+            for name in _topics(settings, store, topic):
+                archive = archive_of(settings, name, store, routes)
+                join_small = partial(plan_of, name, limits=limits)
+                secret = secret_of(settings)
+                rewriter = Rewriter(archive, name, workspace, join_small, secret, in_tasks=tasks)
+                results.append(_compacted(rewriter, dry_run=dry_run))
+                if not as_json:
+                    _print(results[-1], dry_run=dry_run)
     if as_json:
         shown = {"dry_run": dry_run, "topics": [_as_json(result) for result in results]}
         click.echo(json.dumps(shown, indent=2))
@@ -163,6 +167,15 @@ def compact_command(
             size=sum(part.size for part in ranges),
         )
     return Exit.OK
+
+
+def _compacted(rewriter: Rewriter, *, dry_run: bool) -> _Compacted:
+    if dry_run:
+        return _Compacted(rewriter.topic, plan=rewriter.planned())
+    with progress(f"compacting {rewriter.topic}", unit="ranges") as show:
+        if show is not None and rewriter.in_tasks is None:
+            rewriter = replace(rewriter, progress=show)
+        return _Compacted(rewriter.topic, outcomes=rewriter.run())
 
 
 def _limits(older_than: str, target_size: str) -> RewriteLimits:

@@ -7,17 +7,20 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
 
 from secor import __version__
 from secor.archive.erasures import SETTING
-from secor.archive.rewrite.erasing import Eraser, Searched
+from secor.archive.rewrite.erasing import Eraser
+from secor.archive.rewrite.erasure_search import Searched
 from secor.archive.rewrite.field_search import FieldSearch
 from secor.archive.rewrite.planning import FailedRange, RewriteResult
 from secor.cli.archive.erased_values import Keys, encoding_option, lines_option, search_of
+from secor.cli.archive.rewrite_options import RewriteOptions, rewriting_in_tasks, spark_options
+from secor.cli.backfill.publish import progress
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, earlier_routes, human_size, require_stored
 from secor.cli.topic_type import TOPIC
@@ -83,6 +86,7 @@ HOLDERS = (
     type=click.Path(path_type=Path),
     help="Directory for files that are being written.  Default: the system's, such as /tmp.",
 )
+@spark_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def erase_command(
     config: Path,
@@ -99,6 +103,8 @@ def erase_command(
     dry_run: bool,
     note: bool,
     local_directory: Path | None,
+    master: str | None,
+    conf: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Erase all messages of some keys, or values of a field, from a backup, and keep them away.
@@ -123,7 +129,8 @@ def erase_command(
             raise click.UsageError("--field: take --keys, --null-key and --empty-key away")
         wanted = Keys({})
         search = search_of(path, values_file, parser, topic)
-    with _eraser(settings, topic, search) as eraser:
+    options = RewriteOptions(master, conf, local_directory)
+    with _eraser(settings, topic, search, options) as eraser:
         if note:
             eraser.note(wanted.all, tombstones=tombstones)
             click.echo(
@@ -136,7 +143,12 @@ def erase_command(
         else:
             from secor.wiring.backfill import open_workspace
 
-            with open_workspace(local_directory) as workspace:
+            with (
+                open_workspace(local_directory) as workspace,
+                progress(f"erasing from {topic}", unit="ranges") as show,
+            ):
+                if show is not None and eraser.in_tasks is None:
+                    eraser = replace(eraser, rewritten=show)
                 result.searched, result.outcomes = eraser.run(
                     wanted.all, workspace, tombstones=tombstones
                 )
@@ -172,7 +184,9 @@ def _refuse_other_kinds(config: Config, where: Path, *, note: bool) -> None:
 
 
 @contextmanager
-def _eraser(config: Config, topic: str, search: FieldSearch | None) -> Iterator[Eraser]:
+def _eraser(
+    config: Config, topic: str, search: FieldSearch | None, options: RewriteOptions
+) -> Iterator[Eraser]:
     from secor.wiring.clients import open_ledger_for_operator, open_store
 
     secret = secret_of(config)
@@ -183,9 +197,13 @@ def _eraser(config: Config, topic: str, search: FieldSearch | None) -> Iterator[
         )
     with open_store(config) as store, open_ledger_for_operator(config) as ledger:
         require_stored(config, store, topic)
-        archive = archive_of(config, topic, store, earlier_routes(config, store))
+        routes = earlier_routes(config, store)
+        archive = archive_of(config, topic, store, routes)
         now, by = iso_time(time.time()), f"secor {__version__}"
-        yield Eraser(archive, topic, secret, ledger.read, now, by, search=search)
+        with rewriting_in_tasks("erase", config, routes, options) as in_tasks:
+            yield Eraser(
+                archive, topic, secret, ledger.read, now, by, search=search, in_tasks=in_tasks
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from secor.archive.backfill.model import BackfillPlan, read_plan
+from secor.cli.archive.rewrite_options import spark_settings
 from secor.cli.backfill.plan import CONFIG, check_kinds, plan_command
 from secor.cli.backfill.publish import progress, publish_command, rollback_command
 from secor.cli.exit_codes import Exit
@@ -167,12 +168,7 @@ def _do(
     from secor.spark import backfill
     from secor.wiring.backfill import ExecutorSettings, open_job
 
-    settings = {}
-    for text in conf:
-        key, separator, value = text.partition("=")
-        if not separator:
-            raise click.UsageError(f"--conf {text}: write KEY=VALUE")
-        settings[key] = value
+    settings = spark_settings(conf)
     source, target = load(backup, os.environ), load(partition, os.environ)
     check_kinds(source, target, backup, partition)
     setting = ExecutorSettings.of(source, target, plan, directory)

@@ -20,11 +20,14 @@ from secor.service.monitoring.last_run import LastRun
 
 
 @contextmanager
-def progress(what: str, offsets: int | None = None) -> Iterator[Callable[[int, int], None] | None]:
+def progress(
+    what: str, offsets: int | None = None, unit: str = "batches"
+) -> Iterator[Callable[[int, int], None] | None]:
     """Show total, rate and time left on standard error, when a person watches.
 
     Call the function with the parts done and the parts in all.  With ``offsets``, the number
-    in all parts together, progress is shown in these: parts are of about one size.
+    in all parts together, progress is shown in these: parts are of about one size.  Else ``unit``
+    names the parts.
     """
     if not sys.stderr.isatty():
         yield None
@@ -42,7 +45,7 @@ def progress(what: str, offsets: int | None = None) -> Iterator[Callable[[int, i
         TextColumn("left:"),
         TimeLeft(elapsed_when_finished=False),
     )
-    unit = "batches" if offsets is None else "offsets"
+    unit = unit if offsets is None else "offsets"
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(what, total=None, all=offsets or 0, unit=unit, rate=0.0)
 

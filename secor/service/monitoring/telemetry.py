@@ -94,6 +94,10 @@ class Telemetry:
         """Count messages left out on purpose."""
         self._metrics.of(self._metrics.filtered, topic_partition).inc(messages)
 
+    def erased(self, topic_partition: TopicPartition, messages: int) -> None:
+        """Count messages of erased keys that are not stored."""
+        self._metrics.of(self._metrics.erased, topic_partition).inc(messages)
+
     def other_events(self, topic_partition: TopicPartition, kind: str, messages: int) -> None:
         """Count messages that change no row."""
         self._metrics.of(self._metrics.other_events, topic_partition, kind).inc(messages)

@@ -11,9 +11,10 @@ import pytest
 from secor.archive.applied_erasures import AppliedErasures
 from secor.archive.erasures import ErasedLog, Secret, agree, erasure_of, read_erasures
 from secor.archive.objects import Archive
+from secor.batch.unwritable import LimitedParser
 from secor.config.load import validate
 from secor.core.errors import ConfigurationError
-from secor.core.model import Chunk, Entry, LogRange, OffsetRange
+from secor.core.model import DATA, Chunk, Entry, LogRange, OffsetRange, TopicPartition
 from secor.formats import make_format
 from secor.parsing.offset_layout import OffsetBuckets
 from secor.verify.archive.report import PartitionReport
@@ -26,6 +27,7 @@ from tests.unit.archive.test_erase import KEYS, rows
 
 SECRET = Secret(b"the secret of the group")
 ROOT = "p/clicks"
+COUNTED: list[tuple[TopicPartition, str, int]] = []
 
 
 def put_list(store: FakeStore, *keys: bytes | None, tombstones: bool = False) -> None:
@@ -48,7 +50,8 @@ def store() -> FakeStore:
 
 @pytest.fixture
 def applied(store: FakeStore) -> Iterator[AppliedErasures]:
-    erasures = AppliedErasures(store, SECRET)
+    erasures = AppliedErasures(store, SECRET, lambda *left_out: COUNTED.append(left_out))
+    COUNTED.clear()
     yield erasures
     erasures.close()
 
@@ -67,6 +70,7 @@ def test_messages_of_listed_keys_are_not_stored_at_any_offset(
     wanted = [offset for offset in range(12) if KEYS[offset % len(KEYS)] not in (b"a", None)]
     assert split(applied, range(12)) == [rows(wanted)]
     assert split(applied, [100_000 * len(KEYS)]) == []  # the key a, and nothing else
+    assert COUNTED == [(CLICKS, "erased", 4), (CLICKS, "erased", 1)]
 
 
 def test_tombstones_keep_their_key(store: FakeStore, applied: AppliedErasures) -> None:
@@ -107,9 +111,36 @@ def test_the_plans_of_a_process_apply_lists(store: FakeStore, applied: AppliedEr
     assert usual.fingerprint != plans("clicks", None).fingerprint
 
 
+@pytest.mark.parametrize("output", ["text", "jsonlines"])
+def test_parsed_messages_of_listed_keys_are_not_placed_nor_in_quarantine(
+    output: str, store: FakeStore, applied: AppliedErasures
+) -> None:
+    put_list(store, b"a", b"b")
+    tree = {
+        "group": {"name": "g", "kind": "partition"},
+        "kafka": {"bootstrap_servers": ["h:1"], "topics": ["clicks"]},
+        "store": {"kind": "local", "local": {"directory": "/nowhere"}},
+        "erase": {"apply": True, "secret": "x" * 16},
+        "output": {"prefix": "p", "format": output},
+        "parser": {"time_field": "time", "max_bad_ratio": "none"},
+    }
+    config, faults = validate(tree)
+    assert config is not None, faults
+    records = rows(range(6))
+    values = pa.array([b'{"time": 1700000000}'] * 5 + [b"no JSON"], pa.binary())
+    records = records.set_column(4, records.schema.field("value"), values)
+    count = lambda *_: None  # noqa: E731
+    plans = growing_plans(config, store, SilentObserver(), count, applied)
+    parser = plans("clicks", None).parser
+    assert isinstance(parser, LimitedParser)  # messages that kill a process count to its limits
+    [part] = parser.split(Chunk(CLICKS, records, 6))
+    assert (part.stream, part.records.num_rows) == (DATA, 4)
+
+
 def test_a_list_of_another_secret_stops_before_anything_is_stored(store: FakeStore) -> None:
     put_list(store, b"a")
-    other = AppliedErasures(store, Secret(b"another secret, by mistake"))
+    count = lambda *_: None  # noqa: E731
+    other = AppliedErasures(store, Secret(b"another secret, by mistake"), count)
     with pytest.raises(ConfigurationError, match="was made with another secret"):
         other.parser(ROOT, 1, OffsetBuckets())
     other.close()
@@ -121,15 +152,14 @@ def test_a_list_of_another_secret_stops_before_anything_is_stored(store: FakeSto
         ({"erase": {"apply": True}}, "needs erase.secret"),
         (
             {
-                "group": {"name": "g", "kind": "partition"},
+                "group": {"name": "g", "kind": "table"},
                 "erase": {"apply": True, "secret": "x" * 16},
-                "parser": {"decoder": "json", "time_field": "none"},
             },
-            "stores messages by key",
+            "secor tables erase",
         ),
     ],
 )
-def test_it_needs_a_secret_and_a_backup(tree: dict[str, object], why: str) -> None:
+def test_it_needs_a_secret_and_objects_of_its_own(tree: dict[str, object], why: str) -> None:
     usual: dict[str, object] = {
         "group": {"name": "g"},
         "kafka": {"bootstrap_servers": ["h:1"], "topics": ["clicks"]},

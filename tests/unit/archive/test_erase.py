@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from crc32c import crc32c
 
 from secor.archive.erasures import (
     ErasedLog,
@@ -23,7 +25,8 @@ from secor.archive.erasures import (
 )
 from secor.archive.objects import Archive
 from secor.archive.rewrite.carrying_out import Rewriter
-from secor.archive.rewrite.erasing import Eraser, Searched
+from secor.archive.rewrite.erasing import Eraser
+from secor.archive.rewrite.erasure_search import Searched
 from secor.archive.rewrite.field_search import FieldSearch
 from secor.archive.rewrite.planning import RewriteLimits, RewriteResult, plan_of
 from secor.batch.workspace import Workspace
@@ -39,6 +42,7 @@ from tests.fakes.archive import CLICKS, MemoryLog, OperatorLedger
 from tests.fakes.store import FakeStore, nothing
 from tests.unit.archive.test_rewrite import keys, put, read_messages, read_parquet
 
+VECTORS = Path(__file__).parents[2] / "vectors" / "java-secor"
 SECRET = Secret(b"the secret of the group")
 KEYS = (b"a", b"ab", b"", None, b"\xff\x00\n", b"b")
 END = 36
@@ -394,7 +398,8 @@ def test_what_is_not_committed_waits(tmp_path: Path) -> None:
 def test_objects_that_cannot_be_searched_are_named(tmp_path: Path) -> None:
     store = filled()
     foreign = put(store, make_format("sequencefile"), rows([36]), OffsetRange(36, 37))
-    store.objects[foreign] = replace(store.objects[foreign], metadata={})
+    described = store.objects[foreign]
+    store.objects[foreign] = replace(described, metadata=described.metadata | {"batch-end": "?"})
     legacy = make_format("sequencefile", keys="legacy")
     keyless = [
         put(store, log_format, rows([start]), OffsetRange(start, start + 1))
@@ -404,9 +409,65 @@ def test_objects_that_cannot_be_searched_are_named(tmp_path: Path) -> None:
     content = store.content(cut)[:-5]
     store.objects[cut] = replace(store.objects[cut], content=content)
     searched, _ = erase(store, tmp_path, [b"a", None], committed=40)
-    assert list(searched.unsearchable) == [foreign, *keyless, cut]
+    assert set(searched.unsearchable) == {foreign, *keyless, cut}
     assert searched.messages == 12
     assert {foreign, *keyless, cut} <= set(keys(store))
+
+
+def java_secors(vector: str) -> FakeStore:
+    """Return a store with what the real Java Secor has written of partition 0."""
+    store = FakeStore()
+    root = VECTORS / "s3" / vector
+    for path in sorted(root.rglob("1_0_*")):
+        content = path.read_bytes()
+        key = f"p/clicks/{path.relative_to(root / 'c_raw')}"
+        store.put(key, content, crc32c(content), {})
+    return store
+
+
+def java_secors_messages() -> list[dict[str, Any]]:
+    lines = (VECTORS / "source" / "c_raw.jsonl").read_text().splitlines()
+    of_zero = [row for row in map(json.loads, lines) if row["partition"] == 0]
+    return sorted(of_zero, key=lambda row: int(row["offset"]))
+
+
+def test_keys_are_erased_from_objects_of_java_secor(tmp_path: Path) -> None:
+    """It names where its batches begin alone: the next one, or the ledger, says where they end."""
+    store = java_secors("msgpack")
+    everything, source = stored(store), java_secors_messages()
+    key = bytes.fromhex(next(row["key"] for row in source if row["key"]))
+    gone = [row["offset"] for row in source if row["key"] == key.hex()]
+    searched, (outcome,) = erase(store, tmp_path, [key, b"nobody's"], committed=40)
+    assert (searched.unsearchable, searched.messages, outcome.failed) == ({}, len(gone), [])
+    assert stored(store) == [row for row in everything if row["offset"] not in gone]
+    infos = [one.info for one in Archive(store, "p").objects("clicks", with_info=True)]
+    assert [info.batch for info in infos if info is not None] in (
+        [OffsetRange(0, 20)],
+        [OffsetRange(20, 40)],
+        [OffsetRange(0, 20), OffsetRange(20, 40)],
+    )
+    # Java Secor goes on, or is taken over: nothing of it is looked at that is not committed.
+    again, _ = erase(java_secors("msgpack"), tmp_path, [key], committed=20)
+    assert again.later == 1
+
+
+def test_by_a_field_messages_of_java_secor_are_erased_that_have_no_keys(tmp_path: Path) -> None:
+    store = java_secors("seq_default")
+    everything = stored(store)
+    search = FieldSearch(make_decoder("json"), "id", frozenset(["0"]))
+    workspace = Workspace(tmp_path, "a")
+    eraser_of_all = replace(eraser(store, committed=40), search=search)
+    searched, _ = eraser_of_all.run((), workspace, tombstones=False)
+    workspace.close()
+    assert (search.damaged, searched.unsearchable, searched.messages) == ({}, {}, 1)
+    assert stored(store) == [row for row in everything if row["offset"] != 0]
+
+
+def test_lines_of_text_are_not_called_searched(tmp_path: Path) -> None:
+    store = FakeStore()
+    text = put(store, make_format("text"), rows(range(END)), OffsetRange(0, END))
+    search = by_field(store, tmp_path, "3")
+    assert search.damaged == {text: "its format keeps no offsets"}
 
 
 def test_a_batch_that_overlaps_another_is_not_written_again(tmp_path: Path) -> None:

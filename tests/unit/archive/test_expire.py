@@ -3,7 +3,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 from crc32c import crc32c
@@ -12,6 +14,9 @@ from secor.archive.beginning import Beginning, Beginnings, read_beginnings
 from secor.archive.expire import Expiry, choose_by_age, choose_by_size, note_removed
 from secor.archive.objects import Archive
 from secor.archive.repair.stored_ranges import extents_of
+from secor.archive.rewrite.carrying_out import Rewriter
+from secor.archive.rewrite.planning import RewriteLimits, plan_of
+from secor.batch.workspace import Workspace
 from secor.core.model import Entry, OffsetRange, TopicPartition
 from secor.core.naming import ObjectName, parse_key
 from secor.core.object_info import ObjectInfo
@@ -296,3 +301,50 @@ def test_notes_of_what_the_store_removed_delete_nothing(world: ExpireWorld) -> N
 def test_a_topic_without_objects_has_nothing_to_expire(world: ExpireWorld) -> None:
     world.expire(older_than=0, keep=0)
     assert world.store.objects == {}
+
+
+def test_a_partition_that_never_had_a_message_has_no_beginning(world: ExpireWorld) -> None:
+    world.put(0, 10, 100)
+    world.put(10, 20, 990)
+    log = MemoryLog()
+    log.put(CLICKS, messages(range(20)), 20)
+    empty = TopicPartition("clicks", 1)
+    log.put(empty, messages([]), 0)
+    ledger = OperatorLedger({CLICKS: Entry(20), empty: Entry(None)})
+    world.expire(older_than=500)
+    assert [beginning.partition for beginning in world.beginnings.agreed] == [0]
+    expiry = Expiry(world.archive, "clicks", "a test", "noted", lambda: "then")
+    assert note_removed(expiry.logs()) == []
+    reports = Verifier(world.archive, log, ledger).verify("clicks", [0, 1])
+    assert [(report.compared, report.findings) for report in reports] == [(10, []), (0, [])]
+
+
+def test_a_range_that_expires_while_it_is_rewritten_stops_no_later_plan(
+    world: ExpireWorld, tmp_path: Path
+) -> None:
+    """A compaction was killed before its first put; what it was to join has expired since."""
+    for start in range(0, 60, 10):
+        world.put(start, start + 10, 100 + start)
+    limits = RewriteLimits(2 * NOW, 1 << 20)
+    choose = partial(plan_of, "clicks", limits=limits)
+    workspace = Workspace(tmp_path, "a")
+    rewriter = Rewriter(world.archive, "clicks", workspace, choose)
+
+    def killed(call: str, key: str) -> None:
+        if call == "put" and "/offset=0/" in key:
+            raise Crash
+
+    world.store.before = killed
+    with pytest.raises(Crash):
+        rewriter.run()
+    world.store.before = lambda _, __: None
+    world.expire(older_than=1000 - 115)
+    first, *others = rewriter.run()
+    assert [failed.why for failed in first.failed] == [
+        "the archive begins at 20 since it was planned: run it again"
+    ]
+    assert [len(part.inputs) for outcome in others for part in outcome.done] == [3]
+    [report] = verify_archive_only(world.archive, "clicks")
+    assert not report.findings
+    assert [archived.name.start_offset for archived in world.archive.objects("clicks")] == [20, 50]
+    workspace.close()

@@ -343,10 +343,12 @@ def test_the_status_line_says_what_is_done_or_why_nothing_is() -> None:
 def test_messages_that_parsing_leaves_out_are_counted(setup: Setup) -> None:
     setup.telemetry.quarantined(HERE, "decode", 3)
     setup.telemetry.filtered(HERE, 2)
+    setup.telemetry.erased(HERE, 4)
     setup.telemetry.other_events(HERE, "heartbeat", 2)
     assert setup.value("secor_other_events_total", kind="heartbeat") == 2
     assert setup.value("secor_quarantined_total", reason="decode") == 3
     assert setup.value("secor_filtered_total") == 2
+    assert setup.value("secor_erased_total") == 4
 
 
 def test_values_without_a_column_are_counted_and_each_field_is_logged_once(setup: Setup) -> None:
