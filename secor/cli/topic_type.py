@@ -94,3 +94,14 @@ partitions_option = click.option(
     metavar="N",
     help="Only this partition; may be repeated.",
 )
+
+
+def spark_settings(conf: tuple[str, ...]) -> dict[str, str]:
+    """Return the settings of --conf.  Raises ``click.UsageError``."""
+    settings = {}
+    for text in conf:
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise click.UsageError(f"--conf {text}: write KEY=VALUE")
+        settings[key] = value
+    return settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +14,7 @@ import click
 from secor.archive.rewrite.carrying_out import InTasks
 from secor.archive.rewrite.one_range import RangeResult
 from secor.archive.rewrite.planning import Plan
+from secor.cli.topic_type import spark_settings
 from secor.config.model import Config
 from secor.wiring.archives import Routes
 
@@ -46,17 +47,6 @@ def spark_options(function: Callable[..., Any]) -> Callable[..., Any]:
     ):
         function = option(function)
     return function
-
-
-def spark_settings(conf: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the settings of --conf.  Raises ``click.UsageError``."""
-    settings = {}
-    for text in conf:
-        key, separator, value = text.partition("=")
-        if not separator:
-            raise click.UsageError(f"--conf {text}: write KEY=VALUE")
-        settings[key] = value
-    return settings
 
 
 @contextmanager

@@ -12,12 +12,11 @@ from typing import Any
 import click
 
 from secor.archive.backfill.model import BackfillPlan, read_plan
-from secor.cli.archive.rewrite_options import spark_settings
 from secor.cli.backfill.plan import CONFIG, check_kinds, plan_command
 from secor.cli.backfill.publish import progress, publish_command, rollback_command
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import human_size, table
-from secor.cli.topic_type import backfilled, metrics_file_option
+from secor.cli.topic_type import backfilled, metrics_file_option, spark_settings
 from secor.config.load import load
 from secor.core.clock import SystemClock
 from secor.core.text import how_many
