@@ -95,8 +95,9 @@ class PostgreSql:
         """Note the end of the changes."""
         self.cursor.execute("SELECT pg_current_wal_lsn()")
         self._end = self.cursor.fetchone()[0]
-        # The connector confirms what lies behind a change only with the next one.
-        self.cursor.execute("SELECT pg_logical_emit_message(true, 'conformance', 'end')")
+        # The connector confirms a change only with the next one, and a pause may lie before these.
+        for _ in range(2):
+            self.cursor.execute("SELECT pg_logical_emit_message(true, 'conformance', 'end')")
 
     def snapshot_is_over(self) -> bool:
         """Tell whether the connector reads changes.

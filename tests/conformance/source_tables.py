@@ -88,6 +88,11 @@ class SourceTable:
 
     iceberg_only: bool = False
 
+    in_no_chunks: bool = False
+    """The connector cannot read it in chunks: its query compares a timestamptz of the key with
+    text, fails, and the connector passes over the table.
+    """
+
     @property
     def topic(self) -> str:
         """The last part of the topic's name, and that of the table that is made."""
@@ -236,6 +241,7 @@ _SOURCES: dict[str, SourceTable] = {
         },
         key_of=_reserved_key,
         keep_deletes=True,
+        in_no_chunks=True,
     ),
     # No primary key: the connector's message.key.columns names the key.
     "shifts": SourceTable(

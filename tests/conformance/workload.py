@@ -69,7 +69,11 @@ class Workload:
 
     def ask_for_snapshot(self) -> None:
         """Let the connector read all tables again, in chunks between the changes."""
-        tables = [f"public.{name}" for name, table in self.sources.items() if not table.strange]
+        tables = [
+            f"public.{name}"
+            for name, table in self.sources.items()
+            if not table.strange and not table.in_no_chunks
+        ]
         self.cursor.execute(
             f"INSERT INTO {SIGNALS} VALUES ('again', 'execute-snapshot', %s)",  # noqa: S608  # ours
             [json.dumps({"data-collections": tables, "type": "incremental"})],
