@@ -23,7 +23,7 @@ from tests.conformance.registry import ApicurioRegistry
 from tests.conformance.servers import PREFIX, ConnectWorker
 from tests.conformance.source_tables import FORMER, RETYPED, STEPS
 from tests.conformance.storing import StoringGroup
-from tests.conformance.tables import rename_column
+from tests.conformance.tables import make_text_of
 from tests.conformance.workload import Workload, source_rows
 from tests.programs import spark_35
 from tests.soak.row_changes import with_spark_35
@@ -193,7 +193,7 @@ def _change_rows(workload: Workload, options: Options, processes: Processes, say
 def _retype(
     workload: Workload, groups: Sequence[StoringGroup], processes: Processes, say: Say
 ) -> None:
-    """Change a type as no table can follow: its topic stops until its column is renamed."""
+    """Change a type as no table can follow: its topic stops until it has another column."""
 
     def stopped() -> list[bool]:
         for group in groups:
@@ -205,8 +205,8 @@ def _retype(
     say("changing a type as no table can follow")
     _wait(lambda: all(stopped()), processes, "the topic stops")
     for group in groups:
-        rename_column(processes.scene.sandbox, group.table, RETYPED, "n", FORMER)
-    say("the topic has stopped; its column is renamed")
+        make_text_of(processes.scene.sandbox, group.table, RETYPED, "n", FORMER)
+    say("the topic has stopped; its column is another one")
     _wait(lambda: not any(stopped()), processes, "the topic goes on")
     say("the topic goes on")
 

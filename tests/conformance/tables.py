@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSelector, FileType, S3FileSystem
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.types import StringType
 
 from secor.sandbox import Sandbox
 from tests.soak.changed_tables import newest_files
@@ -34,11 +35,13 @@ def read_iceberg(sandbox: Sandbox, warehouse: str, name: str) -> pa.Table | None
     return catalog.load_table(f"{NAMESPACE}.{name}").scan().to_arrow()
 
 
-def rename_column(sandbox: Sandbox, warehouse: str, name: str, column: str, other: str) -> None:
-    """Rename a column of a table, as a person does by the Iceberg library."""
+def make_text_of(sandbox: Sandbox, warehouse: str, name: str, column: str, former: str) -> None:
+    """Rename a column of a table and add one of text, as a person does by the Iceberg library."""
     table = _catalog(sandbox, warehouse).load_table(f"{NAMESPACE}.{name}")
     with table.update_schema() as update:
-        update.rename_column(column, other)
+        update.rename_column(column, former)
+    with table.update_schema() as update:
+        update.add_column(column, StringType())
 
 
 def _catalog(sandbox: Sandbox, warehouse: str) -> Catalog:
