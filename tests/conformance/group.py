@@ -69,14 +69,10 @@ class Options:
     def sources(self) -> Mapping[str, SourceTable]:
         """Return the tables of the database that messages of the format can be of."""
         sources = {**self.source.sources, **({BROAD.name: BROAD} if self.broad else {})}
-        with_schema = self.format != "json"
+        if self.format == "json":
+            sources = {name: source.without_schema() for name, source in sources.items()}
         return {
-            name: replace(
-                source,
-                alterations=tuple(
-                    it for it in source.alterations if with_schema or not it.by_schema
-                ),
-            )
+            name: source
             for name, source in sources.items()
             if self.format == "json-schemas" or not source.strange
         }

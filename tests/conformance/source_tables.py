@@ -109,6 +109,13 @@ class SourceTable:
                     gone.append(name)
         return replace(self, columns=columns, gone=tuple(gone))
 
+    def without_schema(self) -> SourceTable:
+        """Return the table without the columns whose later types no message would say."""
+        typed = {name for it in self.alterations if it.by_schema for name in it.columns}
+        columns = {name: kind for name, kind in self.columns.items() if name not in typed}
+        kept = tuple(it for it in self.alterations if not it.by_schema)
+        return replace(self, columns=columns, alterations=kept)
+
     @property
     def statements(self) -> list[str]:
         """SQL that makes it."""
