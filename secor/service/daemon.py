@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
@@ -84,6 +85,34 @@ class Connector(Protocol):
         """Connect no more, and close what was opened."""
 
 
+class ThreadDefects:
+    """Threads that ended by an exception: without them the process would only seem to work.
+
+    A thread that keeps lists of erased keys, or looks at tables, expects the errors of its servers;
+    whatever else ends it is a defect.
+    """
+
+    def __init__(self) -> None:
+        """Take ``threading.excepthook`` until ``close``; what was there prints the traceback."""
+        self._before = threading.excepthook
+        self._defect: threading.ExceptHookArgs | None = None
+        threading.excepthook = self._ended
+
+    def check(self) -> None:
+        """Raise ``RuntimeError``, from what the first thread raised, if one has ended by it."""
+        if self._defect is not None:
+            name = self._defect.thread.name if self._defect.thread is not None else "?"
+            raise RuntimeError(f"the thread {name} has ended") from self._defect.exc_value
+
+    def close(self) -> None:
+        """Give the hook back."""
+        threading.excepthook = self._before
+
+    def _ended(self, defect: threading.ExceptHookArgs) -> None:
+        self._before(defect)
+        self._defect = self._defect or defect
+
+
 class Daemon:
     """Connects, runs a consumer until SIGTERM or SIGINT, drains it, closes its clients.
 
@@ -122,16 +151,18 @@ class Daemon:
     def run(self) -> bool:
         """Block until a signal has been obeyed; return whether nothing is in work any more.
 
-        Raises errors of connecting that waiting cannot fix; whatever the loop raises ends
-        the process.
+        Raises errors of connecting that waiting cannot fix; whatever the loop raises, or ends a
+        thread, ends the process.
         """
         # Before connecting: a start that waits for servers obeys a signal, too.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+        defects = ThreadDefects()
         try:
             working = self._connected()
-            return True if working is None else self._work(working)
+            return True if working is None else self._work(working, defects)
         finally:
+            defects.close()
             self._close()
 
     def stop(self) -> None:
@@ -168,11 +199,13 @@ class Daemon:
             # hours must not hold up the whole machine.
             self._manager.ready()
 
-    def _work(self, working: ConnectedParts) -> bool:
+    def _work(self, working: ConnectedParts, defects: ThreadDefects) -> bool:
         try:
             self._manager.ready()
             while not self._stopping:
                 self._turn(working)
+                # Not in the drain: what is read already may be stored without that thread.
+                defects.check()
             return self._drain(working)
         finally:
             # After the drain, never before: closing leaves the consumer group, and a lease is only

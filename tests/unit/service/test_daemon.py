@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -154,3 +155,24 @@ def test_a_drain_that_gets_nowhere_has_an_end(world: World) -> None:
     assert not world.daemon.run()
     assert 240 <= world.clock.monotonic() - began <= 250
     assert world.told[-2:] == ["disconnected", "closed"]
+
+
+def test_a_thread_that_ends_by_a_defect_ends_the_process(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", printed.append)
+    world.connected_after = 0.0
+
+    def defect() -> None:
+        thread = threading.Thread(target=lambda: 1 // 0, name="erasures")
+        thread.start()
+        thread.join()
+
+    world.on_turn = defect
+    with pytest.raises(RuntimeError, match="the thread erasures has ended") as raised:
+        world.daemon.run()
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+    assert printed
+    assert world.told[-2:] == ["disconnected", "closed"]
+    assert threading.excepthook == printed.append
