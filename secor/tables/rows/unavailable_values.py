@@ -130,6 +130,8 @@ class Placeholder:
         if is_list(kind):
             return self._lists(column, kind)
         if pa.types.is_map(kind):
+            if not pa.types.is_string(kind.item_type):
+                return None
             mask: Truths = np.diff(column.offsets.to_numpy()) == 1
             return mask
         if pa.types.is_struct(kind):
@@ -145,7 +147,8 @@ class Placeholder:
         mask: Truths = lengths == (len(self.raw) if integers else 1)
         rows = np.flatnonzero(mask)
         if integers or not len(rows) or not pa.types.is_string(item):
-            return None if pa.types.is_nested(item) else mask
+            # Times are no placeholders, and Python has no values for those beyond the year 9999.
+            return None if pa.types.is_nested(item) or pa.types.is_temporal(item) else mask
         # Lists of one text are common: these are compared before Python sees any.
         texts = pa.array([*self.texts, str(self.uuid)])
         if is_mixed(kind.value_field):

@@ -73,6 +73,23 @@ def test_values_of_several_kinds_are_found_in_their_json_text() -> None:
     assert masks["v"].tolist() == [True] * 4 + [False] * 4
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [pa.list_(pa.timestamp("us")), pa.map_(pa.string(), pa.timestamp("us"))],
+    ids=str,
+)
+def test_times_that_python_does_not_have_are_passed_over(kind: pa.DataType) -> None:
+    beyond = pa.array([400_000_000_000_000_000], pa.int64()).cast(pa.timestamp("us"))
+    column = (
+        pa.ListArray.from_arrays([0, 1], beyond)
+        if pa.types.is_list(kind)
+        else pa.MapArray.from_arrays([0, 1], pa.array(["a"]), beyond)
+    )
+    rows = pa.StructArray.from_arrays([column], ["at"])
+    _, masks = hide_unavailable(rows, Placeholder(PLACEHOLDER), lambda _: False)
+    assert not masks
+
+
 def test_a_placeholder_may_be_given_by_its_bytes() -> None:
     rows = pa.array([{"v": "abc"}, {"v": "YWJj"}, {"v": "hex:616263"}])
     _, masks = hide_unavailable(rows, Placeholder("hex:616263"), lambda _: False)
