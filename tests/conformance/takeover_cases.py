@@ -167,7 +167,7 @@ CASES: Sequence[SinkCase] = (
     SinkCase(
         "confluent-killed-json-field",
         CONFLUENT,
-        False,
+        True,
         MappingProxyType(
             {
                 "format.class": _format("Json"),
