@@ -155,9 +155,10 @@ def verify_source(
         loaded = _load(group, topics, compared.stopped)
         for name in sorted(loaded):
             source_name = _source_of(group, name, options, alone=len(loaded) == 1)
-            side = _TableSide(group, name, engine)
             source = open_table(source_name)
             try:
+                # Looked at once more: the table may have stopped since it was loaded.
+                side = _TableSide(group, name, engine)
                 compared.comparisons.append(_compare(source, side, options, progress(name)))
             except TableStopped as error:
                 compared.stopped.append(str(error))
