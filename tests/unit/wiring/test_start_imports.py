@@ -82,7 +82,7 @@ def test_a_restore_loads_nothing_of_the_configuration_of_groups(tmp_path: Path) 
     job.write_text('[group]\nname = "job"\nkind = "restore"\n')
     script = (
         "import sys\nfrom click.testing import CliRunner\n"
-        "from secor.cli.restore import command\n"
+        "from secor.cli.restore.commands import command\n"
         f"CliRunner().invoke(command, {['run', str(job)]})\n"
         "import secor.jobs.restore.run, secor.wiring.http_server, secor.config.restore\n"
         "print(*sys.modules)"
