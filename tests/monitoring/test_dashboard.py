@@ -80,6 +80,8 @@ ABSENT_WHILE_WELL = {
     "secor_text_losses_total",
     "secor_undeclared_values_total",
     "secor_other_events_total",
+    "secor_infinite_values_total",
+    "secor_erased_total",
     "secor_future_timestamps_total",
     "secor_table_conflicts_total",
     "secor_table_unknown_total",
