@@ -181,6 +181,7 @@ class LivingArchive(World):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.slow
 def test_everybody_reads_each_message_once_and_nothing_that_is_gone(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

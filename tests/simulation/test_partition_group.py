@@ -106,6 +106,7 @@ def test_one_fault_at_any_call_breaks_no_promise(scene: Scene, kind: Kind) -> No
 
 
 @pytest.mark.parametrize("scene", WORLDS)
+@pytest.mark.slow
 def test_any_error_of_any_call_breaks_no_promise(scene: Scene) -> None:
     for call in calls_without_faults(scene, one_process):
         for error in failures(call):
@@ -113,6 +114,7 @@ def test_any_error_of_any_call_breaks_no_promise(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("scene", "configuration"), CHANGES)
+@pytest.mark.slow
 def test_a_successor_with_other_rules_breaks_no_promise(
     scene: Scene, configuration: Callable[[], dict[str, object]]
 ) -> None:
@@ -130,6 +132,7 @@ def test_a_successor_with_other_rules_breaks_no_promise(
 
 @pytest.mark.parametrize("configuration", [PARSED[2], PARSED[5]], ids=["filter", "routes"])
 @pytest.mark.parametrize("scene", STALLING)
+@pytest.mark.slow
 def test_a_sleeper_beside_a_successor_with_other_rules_breaks_no_promise(
     scene: Scene, configuration: Callable[[], dict[str, object]]
 ) -> None:
@@ -204,6 +207,7 @@ def test_a_schema_grows_by_what_is_stored_and_by_nothing_else(scene: Scene) -> N
 
 # The protocol is that of the worlds above: here it is about the calls that tell of schemas, and
 # about crashes that make one process read what the other has made of it.
+@pytest.mark.slow
 def test_a_crash_at_any_call_of_a_world_that_grows_breaks_no_promise() -> None:
     scene = replace(GROWS, partitions=2)
     for call in calls_without_faults(scene, two_that_grow):
@@ -211,6 +215,7 @@ def test_a_crash_at_any_call_of_a_world_that_grows_breaks_no_promise() -> None:
             calls_of(scene, {call.number: Fault(Kind.CRASH)}, two_that_grow)
 
 
+@pytest.mark.slow
 def test_no_fault_where_schemas_are_kept_breaks_a_promise() -> None:
     scene = replace(GROWS, partitions=2)
     about = [call for call in calls_without_faults(scene, two_that_grow) if "_schema" in call.what]
@@ -225,6 +230,7 @@ def test_no_fault_where_schemas_are_kept_breaks_a_promise() -> None:
 
 
 @pytest.mark.parametrize("rules", [Rules(), Rules(day="month=%Y-%m", growing=True)], ids=str)
+@pytest.mark.slow
 def test_a_successor_that_reads_what_grew_otherwise_breaks_no_promise(rules: Rules) -> None:
     scene = replace(GROWS, changing=True)
 

@@ -25,6 +25,7 @@ def report(outcome: Outcome) -> str:
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.slow
 def test_no_schedule_breaks_a_promise(group: int, pytestconfig: pytest.Config) -> None:
     schedules = int(pytestconfig.getoption("--schedules"))
     for seed in range(group, schedules, GROUPS):
@@ -44,6 +45,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
     assert run(3) == run(3)
 
 
+@pytest.mark.slow
 def test_the_schedules_meet_what_they_are_meant_to_meet() -> None:
     counts: dict[str, int] = {}
     for seed in range(40):

@@ -79,6 +79,7 @@ def test_an_owner_that_sleeps_at_any_point_wakes_fenced(version: int) -> None:
 
 
 @VERSIONS
+@pytest.mark.slow
 def test_an_owner_that_sleeps_while_its_successor_is_half_way(version: int) -> None:
     total = crossings(World(version, "poll"))
     for number in range(1, total + 1, 3):
@@ -104,6 +105,7 @@ def schedules(request: pytest.FixtureRequest) -> int:
     return int(request.config.getoption("--schedules"))
 
 
+@pytest.mark.slow
 def test_random_schedules_of_two_owners_with_crashes_and_lost_answers(schedules: int) -> None:
     for seed in range(schedules // 4):
         try:

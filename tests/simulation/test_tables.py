@@ -107,6 +107,7 @@ def test_schedules_that_failed_once_lose_and_double_no_row(seed: int) -> None:
     storm(seed)
 
 
+@pytest.mark.slow
 def test_the_schedules_meet_what_they_are_meant_to_meet() -> None:
     met: Counter[str] = Counter()
     for seed in range(30):

@@ -249,6 +249,7 @@ def test_a_crash_at_any_step_is_finished_by_the_next_run(
 
 
 @pytest.mark.parametrize("others", [b"a", b"b"])
+@pytest.mark.slow
 def test_a_second_run_at_any_step_changes_nothing(others: bytes, tmp_path: Path) -> None:
     for step in range(0, STEPS, 3):
         store = filled()

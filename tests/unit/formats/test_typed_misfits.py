@@ -149,6 +149,7 @@ KINDS: list[Any] = [
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.slow
 def test_every_type_of_column_has_the_same_misfits_as_row_by_row(kind: Any) -> None:
     chance = random.Random(str(kind))
     for source in SOURCES:
@@ -166,6 +167,7 @@ MIXED: list[Any] = [
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.slow
 def test_columns_of_mixed_kinds_have_the_same_misfits_as_row_by_row(kind: Any) -> None:
     chance = random.Random(str(kind))
     for size in (1, 2, 24):

@@ -173,6 +173,7 @@ KINDS: list[Any] = [
 @pytest.mark.parametrize(("decoder", "encode"), ENCODINGS)
 @STEADY
 @given(seed=st.integers(0, 1 << 30))
+@pytest.mark.slow
 def test_a_message_fits_a_schema_whatever_comes_with_it(
     decoder: str, encode: Encode, seed: int
 ) -> None:
@@ -239,6 +240,7 @@ BESIDE: list[Any] = [5, 1.5, "x", True, [b"abc"], {"x": b"abc"}, 1 << 63, b"\xff
     ],
 )
 @pytest.mark.parametrize("beside", BESIDE, ids=repr)
+@pytest.mark.slow
 def test_bytes_stay_bytes_beside_another_kind(beside: Any, wrap: Callable[[Any], Any]) -> None:
     values = [
         bytes(msgpack.packb({"a": wrap(it)})) for it in (b"abc", beside, "abc", "YWJj", b"\xff")
@@ -366,6 +368,7 @@ ITEMS: list[Any] = [5, 5.5, "x", "5", {"x": 1}, {"x": "y"}, [1, 2], [1, "z"], Tr
     "item", ["int64", "string", "json", "decimal(9, 2)", {"list": "int64"}, POINTS], ids=str
 )
 @pytest.mark.parametrize(("decoder", "encode"), ENCODINGS)
+@pytest.mark.slow
 def test_maps_of_more_names_than_columns_can_have_fit_as_they_do_alone(
     decoder: str, encode: Encode, item: Any
 ) -> None:

@@ -183,6 +183,7 @@ def compare(folder: Path, parser: Mapping[str, Any], format: str, time: str) -> 
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("name", ENCODINGS)
+@pytest.mark.slow
 def test_every_decoder_time_layout_and_format_agree(name: str, format: str, tmp_path: Path) -> None:
     settings = {"name": name, **ENCODINGS[name].settings(tmp_path)}
     for time, layout in [*product(TIMES, LAYOUTS[:3]), ("kafka", LAYOUTS[3])]:

@@ -114,6 +114,7 @@ def schema_of(chance: random.Random, decoder: str) -> RowSchema:
 @pytest.mark.parametrize("decoder", DECODERS)
 @STEADY
 @given(seed=st.integers(0, 1 << 30))
+@pytest.mark.slow
 def test_whether_a_message_fits_a_schema(
     decoder: str, sources: dict[str, Source], seed: int
 ) -> None:
@@ -231,6 +232,7 @@ def test_where_a_message_goes_as_it_came(
 @pytest.mark.parametrize("decoder", DECODERS)
 @STEADY
 @given(seed=st.integers(0, 1 << 30))
+@pytest.mark.slow
 def test_what_transforms_make_of_a_message_and_where_it_goes(
     decoder: str, sources: dict[str, Source], seed: int
 ) -> None:

@@ -100,6 +100,7 @@ class CountedReader:
 
 
 @pytest.mark.parametrize("read_ahead", [0, WORKERS])
+@pytest.mark.slow
 def test_readers_are_open_for_what_is_written_just_now(read_ahead: int) -> None:
     brokers, source, group = Brokers(), CountingSource(), Group()
     listed: dict[TopicPartition, list[SourcePartition]] = {}

@@ -55,6 +55,7 @@ def _alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("starts", ["True", "False"], ids=["as_it_starts", "as_it_works"])
+@pytest.mark.slow
 def test_ctrl_c_is_one_line_and_leaves_no_jvm(
     starts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

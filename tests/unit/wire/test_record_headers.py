@@ -134,6 +134,7 @@ def test_headers_of_the_same_names_are_read_as_others_are(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("messages", [same(3), same_sizes(3)], ids=["any sizes", "same sizes"])
+@pytest.mark.slow
 def test_a_damaged_byte_among_headers_of_the_same_names_is_answered_as_in_others(
     messages: list[Message], monkeypatch: pytest.MonkeyPatch
 ) -> None:

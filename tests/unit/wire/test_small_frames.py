@@ -367,6 +367,7 @@ def both_say(batches: Sequence[bytes], **options: int) -> tuple[list[Chunk], str
 
 
 @pytest.mark.parametrize("pass_bytes", [1, 400, 20_000, 1 << 20])
+@pytest.mark.slow
 def test_passes_are_the_same_with_and_without_the_extension(pass_bytes: int) -> None:
     for seed in range(4):
         chunks, error = both_say(mixed(seed), pass_bytes=pass_bytes)

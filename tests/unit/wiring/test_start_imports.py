@@ -156,6 +156,7 @@ def test_a_command_collects_once_it_is_loaded_and_a_daemon_when_it_is_connected(
 
 
 @pytest.mark.usefixtures("collector")
+@pytest.mark.slow
 def test_who_waits_for_a_server_collects_meanwhile(tmp_path: Path) -> None:
     directory = tmp_path / "of nobody"
     config, faults = validate(
