@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSelector, FileType, S3FileSystem
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.types import StringType
 
 from secor.sandbox import Sandbox
@@ -37,11 +40,23 @@ def read_iceberg(sandbox: Sandbox, warehouse: str, name: str) -> pa.Table | None
 
 def make_text_of(sandbox: Sandbox, warehouse: str, name: str, column: str, former: str) -> None:
     """Rename a column of a table and add one of text, as a person does by the Iceberg library."""
-    table = _catalog(sandbox, warehouse).load_table(f"{NAMESPACE}.{name}")
-    with table.update_schema() as update:
-        update.rename_column(column, former)
-    with table.update_schema() as update:
-        update.add_column(column, StringType())
+    _update_schema(sandbox, warehouse, name, lambda update: update.rename_column(column, former))
+    _update_schema(sandbox, warehouse, name, lambda update: update.add_column(column, StringType()))
+
+
+def _update_schema(
+    sandbox: Sandbox, warehouse: str, name: str, change: Callable[[UpdateSchema], object]
+) -> None:
+    # Again where a commit of the group came between: the library does not look anew by itself.
+    for _ in range(20):
+        table = _catalog(sandbox, warehouse).load_table(f"{NAMESPACE}.{name}")
+        try:
+            with table.update_schema() as update:
+                change(update)
+        except CommitFailedException:
+            continue
+        return
+    raise RuntimeError(f"{name}: each change of its columns met another commit")
 
 
 def _catalog(sandbox: Sandbox, warehouse: str) -> Catalog:
