@@ -88,8 +88,8 @@ class Connector(Protocol):
 class ThreadDefects:
     """Threads that ended by an exception: without them the process would only seem to work.
 
-    A thread that keeps lists of erased keys, or looks at tables, expects the errors of its servers;
-    whatever else ends it is a defect.
+    Without the coordinator's thread, for one, it would stage for ever and commit nothing.  Threads
+    expect the errors of their servers; whatever else ends one is a defect.
     """
 
     def __init__(self) -> None:

@@ -181,11 +181,6 @@ class CoordinatorThread:
         """Begin."""
         self._thread.start()
 
-    def check(self) -> None:
-        """Raise if the thread has ended by itself, with a traceback: a confused process stops."""
-        if self._thread.ident is not None and not self._thread.is_alive():
-            raise RuntimeError("the coordinator's thread has ended; the log says why")
-
     def close(self, timeout: float = 60.0) -> None:
         """Let the present step end, at most ``timeout`` seconds."""
         self._closing.set()

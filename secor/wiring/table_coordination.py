@@ -154,7 +154,7 @@ def coordinating(
             heard=observer.board.hear,
         )
         if config.commit.coordinator == "alone":
-            yield TableLoop(responder, None, None)
+            yield TableLoop(responder, None)
             return
         group = opened.enter_context(open_table_group(config))
         election = Election(group.topics, clock)
@@ -163,7 +163,7 @@ def coordinating(
         thread = CoordinatorThread(coordinator)
         opened.callback(thread.close)
         thread.start()
-        yield TableLoop(responder, election, thread)
+        yield TableLoop(responder, election)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,6 @@ class TableLoop:
 
     responder: CycleResponder
     election: Election | None
-    thread: CoordinatorThread | None
 
     def run_once(self, timeout: float) -> None:
         """Do one round; pass the assignment to the election."""
@@ -181,10 +180,6 @@ class TableLoop:
             # After the round, in which partitions come and go: the owner of the first one
             # coordinates.
             self.election.assign(status.topic_partition for status in self.responder.status())
-        if self.thread is not None:
-            # A thread that has died would leave a process that stages for ever and commits nothing:
-            # its error ends the process, and the service manager starts it anew.
-            self.thread.check()
 
     def drain(self) -> None:
         """Read no more."""

@@ -188,8 +188,8 @@ def stored(config: Path, topic: str, output: Path | None) -> None:
     settings = _loaded(config)
     with open_store(settings) as store:
         archive = archive_of(settings, topic, store)
-        objects = [it for it in archive.objects(topic) if it.name.of_connect]
-        foreign = [it for it in archive.described(objects) if it.info is None]
+        objects = [stored for stored in archive.objects(topic) if stored.name.of_connect]
+        foreign = [stored for stored in archive.described(objects) if stored.info is None]
         if not foreign:
             raise ConfigurationError(f"{archive.root(topic)}/ has no object of a connector")
         newest = max(foreign, key=lambda archived: archived.name.start_offset)

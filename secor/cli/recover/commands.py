@@ -220,8 +220,8 @@ def run(config: Path, time: str | None, cluster: str | None, *, hold: bool, forc
         for state in recovery.bring_back(force=force, hold=hold):
             states.append(state)
             _show(state)
-    needed = [it for it in states if not (hold and it.kind == "settings")]
-    done = all(it.is_complete for it in needed)
+    needed = [state for state in states if not (hold and state.kind == "settings")]
+    done = all(state.is_complete for state in needed)
     click.echo(verdict(needed, config, hold=hold))
     return Exit.OK if done else Exit.DIFFERENT
 
@@ -246,9 +246,9 @@ def status(config: Path, time: str | None, cluster: str | None, *, as_json: bool
     with open_recovery(settings, cluster) as recovery:
         states = list(recovery.states())
         text = kept_text(recovery.kept, settings.source.until)
-    done = all(it.is_complete for it in states)
+    done = all(state.is_complete for state in states)
     if as_json:
-        report = {"kinds": [described_state(it) for it in states], "complete": done}
+        report = {"kinds": [described_state(state) for state in states], "complete": done}
         click.echo(json.dumps(report, indent=2))
     else:
         click.echo(text)

@@ -108,8 +108,8 @@ def verdict(states: Sequence[KindState], path: Path, *, hold: bool = False) -> s
     """Return the last line: whether all is back, and what is next."""
     missing = [state for state in states if not state.is_complete]
     if missing:
-        refused = sum(len(it.obstacles) for it in missing)
-        kinds = ", ".join(it.kind for it in missing)
+        refused = sum(len(state.obstacles) for state in missing)
+        kinds = ", ".join(state.kind for state in missing)
         acts = f"{how_many(refused, 'line')} above to act on, then " if refused else ""
         return f"not complete ({kinds}): {acts}secor recover run {path}"
     if hold:

@@ -61,8 +61,8 @@ class SourceOptions:
 
     def table_of(self, table: str, alone: bool) -> str | None:
         """Return what --source-table says about a table."""
-        named = dict(it.split("=", 1) for it in self.source_tables if "=" in it)
-        plain = [it for it in self.source_tables if "=" not in it]
+        named = dict(name.split("=", 1) for name in self.source_tables if "=" in name)
+        plain = [name for name in self.source_tables if "=" not in name]
         return named.get(table, plain[-1] if plain and alone else None)
 
 
