@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,20 @@ def call(spark: SparkSession, statement: str) -> dict[str, Any]:
     if type(error).__module__.partition(".")[0] not in ("py4j", "pyspark"):
         raise error
     raise Unavailable(f"{statement}: {first_line(error)}") from error
+
+
+def rows_of(spark: SparkSession, statement: str) -> Iterator[tuple[Any, ...]]:
+    """Give the rows of a query, those of one of Spark's partitions at a time.
+
+    Raises ``Unavailable`` as ``call``.
+    """
+    try:
+        for row in spark.sql(statement).toLocalIterator():
+            yield tuple(row)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("py4j", "pyspark"):
+            raise
+        raise Unavailable(f"{statement}: {first_line(error)}") from error
 
 
 def first_line(error: BaseException) -> str:

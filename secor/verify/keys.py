@@ -39,7 +39,8 @@ class TableState:
     ``wrong`` counts keys by kind, and ``examples`` are the first ``LISTED`` of them.  ``unordered``
     keys are in several topic partitions: any of their last states there is right.  ``older`` rows
     have keys that the log does not show, and its beginning has been deleted.  ``unfit`` messages
-    do not fit the table as it is now, and are not in quarantine.
+    do not fit the table as it is now, and are not in quarantine.  ``erased`` keys have no row
+    because ``secor tables erase`` has deleted it.
     """
 
     table: str
@@ -51,6 +52,7 @@ class TableState:
     examples: Sequence[Finding] = ()
     unordered: int = 0
     older: int = 0
+    erased: int = 0
 
     @property
     def remark(self) -> str:
@@ -69,6 +71,8 @@ class TableState:
                 f"; {how_many(self.older, 'row')} not compared: the log begins after their last"
                 " message"
             )
+        if self.erased:
+            line += f"; {how_many(self.erased, 'row')} erased"
         return line
 
     def lines(self, most: int = LINES) -> Iterator[str]:
@@ -88,6 +92,7 @@ class TableState:
             "unordered": self.unordered,
             "older": self.older,
             "unfit": self.unfit,
+            "erased": self.erased,
             **{kind: self.wrong.get(kind, 0) for kind in KINDS},
             "examples": [finding.text for finding in self.examples],
         }

@@ -15,13 +15,16 @@ from secor.core.model import Offsets, Part, TopicPartition, next_offset
 from secor.core.text import how_many, withheld_text
 from secor.parsing.placement import Work
 from secor.tables.rows.routing import Route, route_rows
+from secor.tables.rows.table_rows import ORIGIN
 from secor.verify.engine_filters import FilterCheck
 from secor.verify.finding import Finding, FindingKind
 from secor.verify.keys import TableState
 from secor.verify.metadata import ComparedMetadata
 
-COLUMNS = ("_topic", "_kafka_partition", "_offset")
+COLUMNS = ORIGIN
 """Columns that rows need to be compared one by one."""
+
+AGAIN = ", erased and there again: run 'secor tables erase' again"
 
 _NONE: Offsets = np.array([], np.int64)
 
@@ -105,12 +108,14 @@ class RoutedOffsets:
 @dataclass(frozen=True, slots=True)
 class TableComparison:
     """``left_out`` messages are filtered or not routed, as the configuration says now;
-    ``unknown`` may be in tables that do not have the offsets of their rows.
+    ``unknown`` may be in tables that do not have the offsets of their rows.  ``erased`` counts by
+    table those whose rows were deleted.
     """
 
     findings: tuple[Finding, ...]
     left_out: int
     unknown: int
+    erased: Mapping[str, int]
 
 
 def compare(
@@ -121,18 +126,27 @@ def compare(
     silent: Collection[str] = (),
     by_key: Collection[str] = (),
     set_aside: Mapping[str, Offsets] = MappingProxyType({}),
+    erased: Mapping[str, Offsets] = MappingProxyType({}),
 ) -> TableComparison:
     """Compare what is ``stored``, by table, and in quarantine with where messages belong.
 
     A message belongs into each table that a route sends it to, or into quarantine and no table.
     Those that were ``set_aside`` are in quarantine for one table each, and in the others.
     ``silent`` are tables that do not have the offsets of their rows, and the rows of those
-    ``by_key`` are compared in another way.
+    ``by_key`` are compared in another way.  The rows of messages that were ``erased`` are absent
+    from that table, and from no other.
     """
     findings = []
     in_tables = _union(stored.values())
     in_quarantine = _union([quarantined, *set_aside.values()])
-    nowhere = np.setdiff1d(routed.log, np.union1d(in_tables, in_quarantine))
+    gone = {}
+    for name, offsets in sorted(erased.items()):
+        own = stored.get(name, _NONE)
+        again = np.intersect1d(offsets, own)
+        if len(again):
+            findings.append(_finding(FindingKind.EXTRA, topic_partition, again, name, AGAIN))
+        gone[name] = np.setdiff1d(np.intersect1d(offsets, routed.tables.get(name, _NONE)), own)
+    nowhere = np.setdiff1d(routed.log, _union([in_tables, in_quarantine, *gone.values()]))
     expected = np.intersect1d(nowhere, _union([routed.bad, *routed.tables.values()]))
     unknown = _union(of_table for name, of_table in routed.tables.items() if name in silent)
     elsewhere = _union(of_table for name, of_table in routed.tables.items() if name in by_key)
@@ -142,7 +156,7 @@ def compare(
     for name, offsets in sorted(routed.tables.items()):
         if name in silent or name in by_key:
             continue
-        own = _union([quarantined, set_aside.get(name, _NONE)])
+        own = _union([quarantined, set_aside.get(name, _NONE), gone.get(name, _NONE)])
         accounted = np.union1d(own, np.setdiff1d(nowhere, elsewhere))
         absent = np.setdiff1d(np.setdiff1d(offsets, stored.get(name, _NONE)), accounted)
         if len(absent):
@@ -159,7 +173,10 @@ def compare(
     if len(in_both):
         findings.append(_finding(FindingKind.SET_ASIDE, topic_partition, in_both, "a table"))
     left_out = len(nowhere) - len(expected)
-    return TableComparison(tuple(findings), left_out, len(np.intersect1d(expected, unknown)))
+    counts = {name: len(offsets) for name, offsets in gone.items() if len(offsets)}
+    return TableComparison(
+        tuple(findings), left_out, len(np.intersect1d(expected, unknown)), counts
+    )
 
 
 def _union(parts: Iterable[Offsets]) -> Offsets:
@@ -167,13 +184,13 @@ def _union(parts: Iterable[Offsets]) -> Offsets:
 
 
 def _finding(
-    kind: FindingKind, key: TopicPartition, offsets: Offsets, table: str | None
+    kind: FindingKind, key: TopicPartition, offsets: Offsets, table: str | None, why: str = ""
 ) -> Finding:
     """Return the finding for sorted offsets; ``table`` is None for what no table has."""
     first, last = int(offsets.min()), int(offsets.max())
     where = f" in {table}" if table is not None else " in every table"
     messages = how_many(len(offsets), "message")
-    text = f"{kind}{where}: [{first}, {next_offset(last)}), {messages}"
+    text = f"{kind}{where}: [{first}, {next_offset(last)}), {messages}{why}"
     return Finding(kind, str(key), text)
 
 
@@ -191,7 +208,7 @@ class TableReport:
 
     ``stopped`` says of tables why they are not compared; ``quarantined`` counts messages;
     ``unknown`` ones may be in tables without offsets; ``withheld`` counts offsets behind open
-    transactions; ``metadata`` is that of files.
+    transactions; ``erased`` counts rows by table; ``metadata`` is that of files.
     """
 
     partitions: int
@@ -204,6 +221,7 @@ class TableReport:
     withheld: dict[TopicPartition, int] = field(default_factory=dict)
     compared: int = 0
     unknown: int = 0
+    erased: dict[str, int] = field(default_factory=dict)
     nothing: NothingCompared | None = None
     filters: FilterCheck | None = None
 
@@ -231,6 +249,8 @@ class TableReport:
         yield from () if self.filters is None else self.filters.lines()
         yield from self.remarks
         yield from (f"{key}: {count:,} in quarantine" for key, count in self.quarantined.items())
+        for table, rows in sorted(self.erased.items()):
+            yield f"{table}: {how_many(rows, 'row')} erased"
         yield from (state.remark for state in self.states)
         verdict = "each is there once"
         if self.states:
@@ -252,6 +272,7 @@ class TableReport:
             "findings": [*self.stopped.values(), *map(str, self.findings)],
             "remarks": self.remarks,
             "quarantined": {str(key): count for key, count in self.quarantined.items()},
+            "erased": dict(sorted(self.erased.items())),
             "withheld": {str(key): count for key, count in self.withheld.items()},
             "states": [state.as_json() for state in self.states],
             "metadata": [compared.as_json() for compared in self.metadata],

@@ -45,6 +45,16 @@ def route_that_changes(config: Config, topic: str, table: str) -> Route | None:
     return next((route for route in routes if route.changes_rows), None)
 
 
+def key_of_changes(config: Config, topics: Iterable[str], table: Table) -> Sequence[str]:
+    """Return the columns by which messages of topics change rows of a table.
+
+    Empty where they append rows alone.
+    """
+    routes = [route_that_changes(config, topic, table.identifier) for topic in topics]
+    changing = [route.settings.changes.key for route in routes if route is not None]
+    return next(iter(changing), ()) or (table.key if changing else ())
+
+
 def appends_to(config: Config, topics: Iterable[str], table: str) -> bool:
     """Return whether messages of these topics may be appended to a table as rows."""
     return any(

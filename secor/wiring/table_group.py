@@ -18,7 +18,7 @@ from secor.core.clock import SystemClock
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
 from secor.core.ports import ObjectStore, OffsetLedger
-from secor.tables.catalog import NEWEST_FORMAT, NEWEST_MERGED_FORMAT
+from secor.tables.catalog import NEWEST_FORMAT, NEWEST_MERGED_FORMAT, Table
 from secor.tables.commit.commit_history import CommitHistory
 from secor.tables.commit.commit_result import CommitRequest
 from secor.tables.commit.cycle_commit import CycleCommit, GroupTopics
@@ -28,6 +28,7 @@ from secor.tables.commit.table_commit import TableCommitter
 from secor.tables.control import ControlChannel
 from secor.tables.coordinator import Coordinator, Identity
 from secor.tables.cycle import Timing
+from secor.tables.erased_rows import RowErasures
 from secor.tables.hudi import HudiEngine
 from secor.tables.lag import lag_of
 from secor.tables.observer import TableObserver
@@ -240,6 +241,10 @@ class TableGroup:
     def plan_notes(self) -> PlanNotes:
         """The notes on what fingerprints were made of."""
         return PlanNotes(self.objects, self.config.output.prefix)
+
+    def row_erasures(self, table: Table) -> RowErasures:
+        """Return the records of rows that were erased from a table."""
+        return RowErasures(self.objects, self.config.output.prefix, table.uuid)
 
     def open_fingerprints(self) -> set[str]:
         """Return the fingerprints of open intents."""

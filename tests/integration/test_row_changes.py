@@ -86,6 +86,7 @@ def config(sandbox: Sandbox, tmp_path: Path) -> Path:
             "parser": {"decoder": "json"},
             "policy": {"max_messages": 100, "max_age": "1s"},
             "commit": {"interval": "1s", "timeout": "4s", "coordinator": "alone"},
+            "erase": {"secret": "a secret of sixteen and more"},
         },
         more=f"[catalog.properties]\n{properties}\n[spark]\nsettings = {{"
         + ", ".join(f'"{key}" = "{value}"' for key, value in SPARK.items())
@@ -154,9 +155,15 @@ def end_spark(committer: Committer) -> None:
 
 def assert_verified(config: Path, table: str, state: Rows) -> None:
     """See that ``secor verify`` finds the rows that somebody else has changed, and no others."""
+    lost, changed, erased = sorted(state)[:3]
+    values = config.parent / "values.txt"
+    values.write_text(f"{erased}\n999\n")
+    options = ("--column", "id", "--values", str(values))
+    done = run_secor("tables", "erase", str(config), table, *options, patience=MERGING)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{table}: 1 row deleted, by id" in done.stdout
     catalog, _ = open_tables(load(config, {}))
     present = catalog.library.load_table(table)
-    lost, changed = sorted(state)[:2]
     present.delete(f"id == {lost}")
     rows = present.scan(row_filter=f"id == {changed}").to_arrow()
     at = rows.schema.get_field_index("version")
@@ -165,7 +172,8 @@ def assert_verified(config: Path, table: str, state: Rows) -> None:
     assert verified.returncode == 5, verified.stdout + verified.stderr
     report = json.loads(verified.stdout)
     [compared] = report["states"]
-    assert (compared["rows"], compared["missing"], compared["different"]) == (len(state) - 1, 1, 1)
+    assert (compared["rows"], compared["missing"], compared["different"]) == (len(state) - 2, 1, 1)
+    assert compared["erased"] == 1
     assert (compared["twice"], compared["extra"], report["findings"]) == (0, 0, [])
     assert report["compared"] == compared["messages"] == 900
 

@@ -30,6 +30,7 @@ from secor.tables.erasing import (
     require_type,
 )
 from secor.tables.overview import tables_of_group
+from secor.tables.recorded_erasure import RecordedErasure
 
 if TYPE_CHECKING:
     from secor.wiring.table_group import TableGroup
@@ -124,6 +125,7 @@ class _Result:
     why: str = ""
     unavailable: bool = False
     hidden: bool = False
+    remarks: list[str] = field(default_factory=list)
     holders: Holders = field(default_factory=lambda: Holders(()))
 
     def as_json(self) -> dict[str, Any]:
@@ -134,6 +136,7 @@ class _Result:
             "rows": self.rows,
             "left": self.left,
             "why": self.why,
+            "remarks": self.remarks,
             "in_data_files_until_compaction": self.hidden,
             "snapshots": [snapshot.snapshot_id for snapshot in self.holders.snapshots],
             "branches_and_tags": dict(self.holders.named),
@@ -217,22 +220,45 @@ class _Erasing:
         before = self._look(result.table)
         if before.head(self.config.commit.branch) is None:
             return
+        recording = self._recording(spark, before)
         if deletion.by_view:
             rows = spark.createDataFrame(deletion.view_rows(), "value string")
             rows.createOrReplaceTempView(VIEW)
         name = self.config.catalog.name, result.table, self.config.commit.branch
         count = deletion.count(*name)
         try:
+            if not dry_run:
+                result.remarks += recording.conclude(before)
             result.rows = int(call(spark, count)["messages"])
             if dry_run or not result.rows:
                 return
+            planned = recording.begin(before, self.column, deletion.condition())
             self._delete(spark, deletion.delete(*name))
             # Counted again: rows that came between the first count and the commit are still there.
             result.left = int(call(spark, count)["messages"])
+            after = self._look(result.table)
+            result.remarks += recording.finish(after, planned, deletion.condition())
         except Unavailable as error:
             result.why, result.unavailable = str(error), True
             return
-        result.holders = holders(before, self._look(result.table), self.config.commit.branch)
+        result.holders = holders(before, after, self.config.commit.branch)
+
+    def _recording(self, spark: Any, table: Table) -> RecordedErasure:
+        """Return what records the erasure, for ``secor verify``."""
+        from secor.spark.erased_rows import SnapshotRows
+        from secor.spark.merge_engine import table_name
+        from secor.wiring.archives import secret_of
+        from secor.wiring.table_changes import key_of_changes
+
+        topics = {key.topic for key in self.group.topics.partitions()}
+        key = key_of_changes(self.config, topics, table)
+        records = self.group.row_erasures(table)
+        known = records.read(secret_of(self.config))
+        name = table_name(self.config.catalog.name, table.identifier)
+        rows = SnapshotRows(spark, name, key, known.hash_of if known.secret else None)
+        group = self.group
+        branch = self.config.commit.branch
+        return RecordedErasure(records, known, key, rows, group.name, group.history, branch)
 
     def _delete(self, spark: Any, statement: str) -> None:
         """Raises ``Unavailable`` where it was refused time after time."""
@@ -260,6 +286,8 @@ def _print(results: Sequence[_Result], column: str, *, dry_run: bool) -> None:
         if result.left:
             came = how_many(result.left, "row")
             click.echo(f"{result.table}: {came} came meanwhile: run it again", err=True)
+        for remark in result.remarks:
+            click.echo(f"{result.table}: {remark}", err=True)
         for line in result.lines():
             click.echo(f"  still held by {line}")
     if not dry_run and any(result.rows for result in results):

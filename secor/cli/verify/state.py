@@ -13,6 +13,7 @@ from secor.config.model import Config
 from secor.core.model import OffsetRange, Offsets, TopicPartition
 from secor.tables.catalog import Table
 from secor.tables.commit.group_record import GroupRecord
+from secor.tables.erased_rows import ErasuresOfTable
 from secor.verify.keys import TableState
 
 if TYPE_CHECKING:
@@ -34,23 +35,20 @@ class StateVerifier:
         self._reader = reader
         self._quarantined = quarantined
 
-    def compare(self, table: Table, record: GroupRecord) -> TableState:
-        """Compare a table with all messages below its vector.
+    def compare(self, table: Table, record: GroupRecord, erased: ErasuresOfTable) -> TableState:
+        """Compare a table with all messages below its vector; ``erased`` are rows that are gone.
 
         Raises ``Unavailable`` where Spark fails, or cannot read table or topics.
         """
         from secor.spark.failures import failing_as
         from secor.spark.last_changes import changes_frame
         from secor.spark.table_state import compare_state
-        from secor.wiring.table_changes import parts_of_log, route_that_changes
+        from secor.wiring.table_changes import key_of_changes, parts_of_log, route_that_changes
 
         name = table.identifier
         vector = {key: offset for _, key, offset in record.vector.offsets()}
         routes = {key: route_that_changes(self._config, key.topic, name) for key in vector}
-        key = (
-            next((route.settings.changes.key for route in routes.values() if route), ())
-            or table.key
-        )
+        key = key_of_changes(self._config, [key.topic for key in vector], table)
         ranges, whole = {}, True
         for topic_partition, end in vector.items():
             log = self._reader.log_range(topic_partition)
@@ -64,7 +62,10 @@ class StateVerifier:
             read = self._reading(table, parts)
             changes = changes_frame(session, read, len(parts), rows.schema)
             order = self._order(name)
-            return compare_state(name, changes, rows, key, whole_log=whole, order=order)
+            explain = erased.explain if erased.done else None
+            return compare_state(
+                name, changes, rows, key, whole_log=whole, order=order, erased=explain
+            )
 
     def _order(self, name: str) -> str | None:
         """Return the column that says which row of a key is the last, where one does."""

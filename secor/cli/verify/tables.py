@@ -22,6 +22,7 @@ from secor.tables.commit.group_record import GroupRecord
 from secor.tables.commit.refused_files import describe
 from secor.tables.commit.selection import select
 from secor.tables.commit.table_commit import GONE
+from secor.tables.erased_rows import ErasuresOfTable
 from secor.tables.overview import has_files
 from secor.tables.rows.table_rows import missing_origin, without_origin
 from secor.tables.staging.staged_manifests import Staged
@@ -60,7 +61,7 @@ class TablesToVerify:
 
     ``stored`` has the offsets of the rows of those that have them; ``changed`` are tables
     that are changed by key; ``silent`` the names of all others, and ``unreadable`` says why
-    some of these cannot be read.
+    some of these cannot be read.  ``erased`` has the records of what was deleted on purpose.
     """
 
     stored: Stored = field(default_factory=dict)
@@ -68,6 +69,7 @@ class TablesToVerify:
     silent: set[str] = field(default_factory=set)
     unreadable: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    erased: dict[str, ErasuresOfTable] = field(default_factory=dict)
 
 
 def verify_tables(
@@ -204,8 +206,11 @@ def _compare_partition(
     }
     of_all = bad.pop(None, np.array([], np.int64))
     set_aside = {table: offsets for table, offsets in bad.items() if table is not None}
-    result = compare(key, routed, rows, of_all, tables.silent, tables.changed, set_aside)
+    erased = {name: own.rows.of(key) for name, own in tables.erased.items() if name in rows}
+    result = compare(key, routed, rows, of_all, tables.silent, tables.changed, set_aside, erased)
     verified.findings += result.findings
+    for name, number in result.erased.items():
+        verified.erased[name] = verified.erased.get(name, 0) + number
     count = len(of_all) + sum(map(len, set_aside.values()))
     if count:
         verified.quarantined[key] = count
@@ -224,16 +229,24 @@ def _compare_states(
 
     config = group.config
     with verifying_states(config, reader, lambda key: _quarantined(config, group, key)) as states:
-        return [states.compare(*tables.changed[name]) for name in sorted(tables.changed)]
+        return [
+            states.compare(*tables.changed[name], tables.erased[name])
+            for name in sorted(tables.changed)
+        ]
 
 
 def _read_tables(group: TableGroup, loaded: Loaded, engine: TableReader | None) -> TablesToVerify:
     """Read the offsets of rows, of tables that have them."""
+    from secor.wiring.archives import secret_of
     from secor.wiring.table_changes import appends_to, route_that_changes
 
     tables = TablesToVerify()
+    secret = secret_of(group.config)
     topics = {partition.topic for partition in group.topics.partitions()}
     for name, (table, record) in loaded.items():
+        erased = group.row_erasures(table).read(secret).require()
+        tables.erased[name] = erased.seen_by(table, group.config.commit.branch)
+        tables.remarks += [f"{name}: {line}" for line in tables.erased[name].unfinished()]
         if any(route_that_changes(group.config, topic, name) for topic in topics):
             if not appends_to(group.config, topics, name):
                 tables.changed[name] = table, record

@@ -42,6 +42,9 @@ METADATA_TYPES: Mapping[str, pa.DataType] = {
 """Columns for a row's place in Kafka and its message's metadata, as new tables get them."""
 
 
+ORIGIN = ("_topic", "_kafka_partition", "_offset")
+"""Those that say which message a row is of."""
+
 OTHER_TYPES: Mapping[str, pa.DataType] = {
     "_kafka_partition": pa.int64(),
     "_headers": _headers_type(required=True),

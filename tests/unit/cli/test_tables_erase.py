@@ -17,11 +17,12 @@ from click.testing import CliRunner, Result
 
 from secor.cli.tables import erase as tables_erase
 from secor.core.errors import ConfigurationError, Unavailable
-from secor.spark import procedures
+from secor.spark import erased_rows, procedures
+from secor.tables.erased_rows import RowErasures
 from secor.tables.erasing import LITERALS, Deletion, column_type, holders, parsed
 from secor.wiring import table_group
 from tests.unit.cli.test_tables_maintain import CONFIG
-from tests.unit.tables.committing_world import EVENTS, CommittingWorld
+from tests.unit.tables.committing_world import EVENTS, FLIGHTS, CommittingWorld
 from tests.unit.tables.worker_world import WorkerWorld
 
 
@@ -47,6 +48,7 @@ class World:
     counts: list[int] = field(default_factory=lambda: [3, 0])
     refusals: int = 0
     called: list[str] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
     session: Session = field(default_factory=Session)
 
     def run(self, values: str, *arguments: str) -> Result:
@@ -69,6 +71,10 @@ class World:
         self.group.write()  # stands for the commit of the deletion
         return {}
 
+    def rows_of(self, session: object, statement: str) -> Iterator[tuple[str, int, int]]:
+        self.read.append(statement)
+        yield "flights", 0, 1
+
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
@@ -86,9 +92,13 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         namespaces=set(),
         staged=group.staged,
         committer=group.committer,
+        topics=SimpleNamespace(partitions=lambda: {FLIGHTS}),
+        history=group.history,
+        row_erasures=lambda table: RowErasures(worker.own, "table", table.uuid),
     )
     monkeypatch.setattr(table_group, "open_table_group", lambda config: nullcontext(opened))
     monkeypatch.setattr(procedures, "call", world.call)
+    monkeypatch.setattr(erased_rows, "rows_of", world.rows_of)
 
     @contextmanager
     def spark(*_: object) -> Iterator[Session]:
@@ -124,6 +134,15 @@ def test_rows_go_by_one_statement_that_is_made_again_when_it_is_refused(world: W
     assert (table["rows"], table["left"]) == (3, 0)
     assert set(table["snapshots"]) == set(before.snapshots)
     assert table["snapshots_may_expire"].startswith("20")
+
+
+def test_what_is_deleted_is_recorded_where_verify_looks_for_offsets(world: World) -> None:
+    worker = world.group.world
+    with_columns = worker.config.rows.metadata_columns
+    assert with_columns == ()
+    world.run("7\n", "--column", column_of(world, pa.int64()))
+    assert world.read == []
+    assert not any("_erased" in key for key in worker.own.objects)
 
 
 def test_rows_that_came_meanwhile_are_told(world: World) -> None:

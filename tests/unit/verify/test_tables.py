@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 
 from secor.core.model import Offsets, TopicPartition
-from secor.verify.tables import RoutedMessages, beyond, compare, offsets_of, repeated
+from secor.verify.tables import AGAIN, RoutedMessages, beyond, compare, offsets_of, repeated
 from secor.wiring.table_routes import routing_parser
 from tests.unit.tables.worker_world import WorkerWorld, chunk_of
 from tests.unit.tables.world import CLICKS, OTHER
@@ -96,3 +96,26 @@ def test_the_routes_say_where_messages_belong(tmp_path: Path) -> None:
     }
     assert [part.records.column("offset").to_pylist() for part in bad] == [[2, 3]]
     assert routed.take() == {}
+
+
+def test_what_was_erased_from_one_table_is_missing_in_no_other() -> None:
+    def with_erased(stored: Mapping[str, Offsets], **erased: Offsets) -> tuple[list[str], object]:
+        by_table = {f"db.{name}": offsets for name, offsets in erased.items()}
+        result = compare(CLICKS, ROUTED, stored, of(8), erased=by_table)
+        return [str(finding) for finding in result.findings], result.erased
+
+    absent = {**WHOLE, "db.late": of(7)}
+    assert with_erased(absent, late=of(3)) == ([], {"db.late": 1})
+    assert with_erased(absent, all=of(3))[0] == [
+        f"clicks/0: extra in db.all: [3, 4), 1 message{AGAIN}",
+        "clicks/0: missing in db.late: [3, 4), 1 message",
+    ]
+    # The other table has lost it, and nobody has erased it there.
+    nowhere = {"db.all": of(1, 2, 7), "db.late": of(7)}
+    assert with_erased(nowhere, late=of(3))[0] == ["clicks/0: missing in db.all: [3, 4), 1 message"]
+    assert with_erased(nowhere, late=of(3), all=of(3)) == ([], {"db.all": 1, "db.late": 1})
+    # One that is erased does not count for another that is missing.
+    fewer = {"db.all": of(2, 7), "db.late": of(7)}
+    assert with_erased(fewer, late=of(3), all=of(3))[0] == [
+        "clicks/0: missing in every table: [1, 2), 1 message"
+    ]
