@@ -33,7 +33,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         from tests.workers import start_order
 
-        items.sort(key=lambda item: start_order(item.path))
+        background = config.option.background
+        items.sort(key=lambda item: start_order(item.path, background=background))
 
 
 @pytest.hookimpl(optionalhook=True)

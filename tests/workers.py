@@ -109,11 +109,17 @@ def in_background(group: str) -> bool:
     return group in BACKGROUND_FILES or group.partition("/")[0] in BACKGROUND
 
 
-def start_order(path: Path) -> tuple[int, int]:
-    """Return when a file's turn is, the smallest first."""
+def start_order(path: Path, *, background: bool = True) -> tuple[int, int]:
+    """Return when a file's turn is, the smallest first.
+
+    Without a background worker, which begins at the end, the longest of all folders come first.
+    """
     group = group_of(path)
     folder = group.partition("/")[0]
+    turn = -2 + (group in BACKGROUND_FILES)
+    if folder in BACKGROUND:
+        turn = BACKGROUND.index(folder) if background else -BACKGROUND.index(folder)
     return (
-        BACKGROUND.index(folder) if folder in BACKGROUND else -2 + (group in BACKGROUND_FILES),
+        turn,
         LONGEST_GROUPS.index(group) if group in LONGEST_GROUPS else len(LONGEST_GROUPS),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import count
 from typing import Literal, TypeVar
 
@@ -21,6 +22,9 @@ from secor.adapters.ledger_codec import (
 )
 from secor.core.errors import LeaseLost, OutcomeUnknown, Refused, Unavailable
 from secor.core.model import Entry, Intent, TopicPartition
+
+_decode_metadata = lru_cache(maxsize=1024)(decode_metadata)
+"""Simulations look at each entry after every step; most have not changed."""
 
 Kind = Literal["zookeeper", "kafka"]
 _T = TypeVar("_T")
@@ -109,7 +113,7 @@ class LedgerServer:
         if stored is None:
             return Entry(None)
         where = f"the fake ledger's {topic_partition}"
-        intent, topic_id = decode_metadata(stored.metadata, where)
+        intent, topic_id = _decode_metadata(stored.metadata, where)
         return Entry(
             decode_offset(stored.offset, where),
             intent,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from secor.core.model import Intent, TopicPartition
@@ -211,18 +211,16 @@ class Watch:
 
     # -------------------------------------------------------------- at rest
 
-    def unfinished(self) -> list[str]:
-        """Return what keeps the world from rest, as far as ledger and store show it."""
-        faults = []
+    def unfinished(self) -> Iterator[str]:
+        """Give what keeps the world from rest, as far as ledger and store show it."""
         for key, log in self._broker.logs.items():
             entry = self._ledger.entry(key)
             if entry.committed != log.end:
-                faults.append(f"{key}: committed is {entry.committed}, the log ends at {log.end}")
+                yield f"{key}: committed is {entry.committed}, the log ends at {log.end}"
             if entry.intent is not None:
-                faults.append(f"{key}: {entry.intent} is open")
+                yield f"{key}: {entry.intent} is open"
         if self._ledger.kind == "zookeeper":
-            faults += [f"{key} is locked" for key in self._ledger.rights]
-        return faults
+            yield from (f"{key} is locked" for key in self._ledger.rights)
 
 
 def _fields(content: bytes) -> dict[str, object]:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
@@ -85,7 +84,7 @@ class Task:
 
     def runnable(self, now: float) -> bool:
         """Tell whether it may be switched to."""
-        if self.stopped_until() > now:
+        if self.stalled_until > now or self.host.stalled_until > now:
             return False
         return self.wake <= now or (self.ready is not None and self.ready())
 
@@ -128,7 +127,8 @@ class Hub:
         ready = [task for task in self.tasks if task.runnable(self.now)]
         if not ready or (self.choices.leap() and self._may_leap(ready)):
             return self._advance(ready)
-        ready.sort(key=lambda task: task.turn)
+        if len(ready) > 1:
+            ready.sort(key=lambda task: task.turn)
         self._switch(ready[self.choices.pick(len(ready))])
         return True
 
@@ -203,16 +203,3 @@ class Hub:
         task.ready = None
         if not task.host.alive:
             raise Crash
-
-    @contextmanager
-    def bounded(self, seconds: float) -> Iterator[None]:
-        """Within, the task is not left waiting for longer than ``seconds`` of time."""
-        task = self.current
-        if task is None:
-            yield
-            return
-        task.deadline = self.now + seconds
-        try:
-            yield
-        finally:
-            task.deadline = FOREVER

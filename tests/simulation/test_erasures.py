@@ -112,12 +112,11 @@ class World:
         self.ever |= {key: it for key, it in self.store.objects.items() if "/dt=" in key}
         archive, before = Archive(self.store, "p"), self.store.before
         self.store.before = nothing
-        found = sorted(
+        found = [
             offset
             for archived in archive.objects("clicks")
-            for records in archive.read(archived)
-            for offset in records.column("offset").to_pylist()
-        )
+            for offset in self._offsets_of(archived.key, self.store.objects[archived.key])
+        ]
         self.store.before = before
         assert len(found) == len(set(found))
         assert set(found) >= {it for it in self.offsets if not self.is_of(self.begun, it)}
@@ -132,22 +131,28 @@ class World:
         """Return the offsets that objects hold, whether anybody reads them or not."""
         return self._offsets_in(self.store.objects)
 
-    _known: dict[int, frozenset[int]] = field(default_factory=dict)
-
     def _offsets_in(self, objects: Mapping[str, Any]) -> set[int]:
-        offsets: set[int] = set()
-        for key, stored in objects.items():
-            if "/dt=" not in key:
-                continue
-            if id(stored) not in self._known:
-                holder = FakeStore(objects={key: stored})
-                archive = Archive(holder, "p")
-                with holder.open(key) as file:
-                    read = archive.formats(key, file).read(file, key)
-                    every = [it for records in read for it in records.column("offset").to_pylist()]
-                self._known[id(stored)] = frozenset(every)
-            offsets |= self._known[id(stored)]
-        return offsets
+        return {
+            offset
+            for key, stored in objects.items()
+            if "/dt=" in key
+            for offset in self._offsets_of(key, stored)
+        }
+
+    _known: dict[int, tuple[Any, list[int]]] = field(default_factory=dict)
+
+    def _offsets_of(self, key: str, stored: Any) -> list[int]:
+        """Read an object, each once: they are looked at after every step and never change.
+
+        It is kept with them: the identity of one that nobody keeps may become another's.
+        """
+        if id(stored) not in self._known:
+            holder = FakeStore(objects={key: stored})
+            with holder.open(key) as file:
+                read = Archive(holder, "p").formats(key, file).read(file, key)
+                every = [offset for records in read for offset in records["offset"].to_pylist()]
+            self._known[id(stored)] = (stored, every)
+        return self._known[id(stored)][1]
 
     def is_of(self, erased: dict[bytes | None, int], offset: int) -> bool:
         """Tell whether a message is of an erased key, and below where that counts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -122,3 +123,9 @@ def test_the_longest_groups_begin_and_what_the_background_may_run_comes_last() -
     foreground = [group for group in groups if not in_background(group)]
     assert groups[: len(foreground)] == foreground
     assert set(BACKGROUND_FILES) < set(groups)
+
+
+def test_without_a_background_worker_the_simulation_begins() -> None:
+    files = [TESTS / "unit" / "a.py", TESTS / "simulation" / "b.py", TESTS / "unit" / "c.py"]
+    ordered = sorted(files, key=partial(start_order, background=False))
+    assert [path.name for path in ordered] == ["b.py", "a.py", "c.py"]
