@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ grows for days.
 """
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+CLASS_PATH = "spark.driver.extraClassPath"
 LOGGING_OPTION = "-Dlog4j2.configurationFile"
 
 _LOGGING = """
@@ -103,12 +105,29 @@ def start_spark(
             jars = jar_folder(bundle, progress).glob("*.jar")
             chosen["spark.jars"] = ",".join(sorted(map(str, jars)))
         on_loopback(chosen.setdefault("spark.master", "local[*]"), chosen)
+        put_beside_parquet(chosen)
         chosen[JAVA_OPTIONS] = java_options(chosen.get(JAVA_OPTIONS, ""), log)
     for key, value in chosen.items():
         builder = builder.config(key, value)
     spark = get_or_start(builder, timeout, log)
     require_class(spark, needs)
     return spark
+
+
+def put_beside_parquet(settings: dict[str, str]) -> None:
+    """Put Hudi's bundle, where ``spark.jars`` names it, on the class path of the JVM itself.
+
+    Hudi has classes in Parquet's packages that call what is private to those packages.  Java
+    allows that only to classes of one loader, and the jars of ``spark.jars`` have a loader of
+    their own: a commit that reads a file with local times inside lists or structs would fail
+    with ``IllegalAccessError``.  A class path that is set stays behind it.
+    """
+    jars = (jar.strip().removeprefix("file:") for jar in settings.get("spark.jars", "").split(","))
+    bundles = [jar for jar in jars if fnmatch(jar, "/*/hudi-*bundle*.jar")]
+    if bundles:
+        # In front of Spark's own jars; of the folder's other jars some are older than those.
+        given = [path for path in [settings.get(CLASS_PATH)] if path]
+        settings[CLASS_PATH] = os.pathsep.join([*bundles, *given])
 
 
 def java_options(given: str, log: Path) -> str:

@@ -17,6 +17,9 @@ STEPS = 3
 RETYPED, FORMER = "retyped", "n_before"
 """The table whose column ``n`` gets another type at last, and what a person calls it then."""
 
+EMPTIED = "emptied"
+"""The table that is truncated at last: its topic stops until a person deletes the rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
@@ -334,6 +337,35 @@ _SOURCES: dict[str, SourceTable] = {
         ),
         as_parts="PARTITION BY HASH (id)",
     ),
+    # Its primary key becomes another one; the connector goes on to write the same keys.
+    "rekeyed": SourceTable(
+        "rekeyed",
+        ("id",),
+        {
+            "id": KINDS["c_bigint"],
+            "rank": replace(KINDS["c_integer"], sql="integer NOT NULL", literals=()),
+            "title": KINDS["c_varchar"],
+            "body": _LARGE["body"],
+        },
+        ("body",),
+        ("ALTER TABLE rekeyed REPLICA IDENTITY FULL",),
+        keeps_former=True,
+        alterations=(
+            Alteration(
+                1,
+                "ALTER TABLE rekeyed DROP CONSTRAINT rekeyed_pkey, ADD PRIMARY KEY (id, rank)",
+            ),
+        ),
+    ),
+    # Of one topic partition: else changes after the truncation would be committed before it.
+    EMPTIED: SourceTable(
+        EMPTIED,
+        ("id",),
+        {"id": KINDS["c_bigint"], "title": KINDS["c_varchar"], "body": _LARGE["body"]},
+        ("body",),
+        truncate="stop",
+        iceberg_only=True,
+    ),
     # No table follows the last change of its type: a person renames the column of the table.
     RETYPED: SourceTable(
         RETYPED,
@@ -371,7 +403,7 @@ SOURCES: Mapping[str, SourceTable] = MappingProxyType(_SOURCES)
 PARTS = ("parts_0", "parts_1")
 """Tables whose changes come as those of the one whose parts they are."""
 
-KEYS_OF_MESSAGES = "public.shifts:place,number"
+KEYS_OF_MESSAGES = "public.shifts:place,number;public.rekeyed:id"
 """What the connector's ``message.key.columns`` says of tables without a key."""
 
 BROAD = SourceTable(

@@ -73,6 +73,25 @@ class StoringGroup:
             self.committer.wait()
             self.committer = None
 
+    def reconfigure(self, before: str, after: str) -> None:
+        """Stop the daemon, put ``after`` for ``before`` into its configuration, and start it."""
+        self.kill_daemon()
+        text = self.config.read_text()
+        if before not in text:
+            raise ValueError(f"{self.config} has no {before}")
+        self.config.write_text(text.replace(before, after))
+        self.start()
+
+    def staged_files(self, table: str) -> int:
+        """Return how many files wait for a table, as ``secor tables status`` says."""
+        status = json.loads(run_secor("tables", "status", str(self.config), "--json").stdout)
+        [count] = [
+            it["staged"]["files"]
+            for it in status["tables"]
+            if it["table"] == f"{NAMESPACE}.{table}"
+        ]
+        return int(count)
+
     def check(self) -> None:
         """Raise ``Unavailable`` if a process has ended by itself."""
         named = {"tables-run": self.committer}

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from pyarrow.fs import FileSelector, FileType, S3FileSystem
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
 from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.types import StringType
 
@@ -44,19 +45,32 @@ def make_text_of(sandbox: Sandbox, warehouse: str, name: str, column: str, forme
     _update_schema(sandbox, warehouse, name, lambda update: update.add_column(column, StringType()))
 
 
+def delete_rows(sandbox: Sandbox, warehouse: str, name: str) -> None:
+    """Delete all rows of a table, as a person does by the Iceberg library."""
+    _change_table(sandbox, warehouse, name, lambda table: table.delete())
+
+
 def _update_schema(
     sandbox: Sandbox, warehouse: str, name: str, change: Callable[[UpdateSchema], object]
 ) -> None:
+    def update(table: Table) -> None:
+        with table.update_schema() as schema:
+            change(schema)
+
+    _change_table(sandbox, warehouse, name, update)
+
+
+def _change_table(
+    sandbox: Sandbox, warehouse: str, name: str, change: Callable[[Table], None]
+) -> None:
     # Again where a commit of the group came between: the library does not look anew by itself.
     for _ in range(20):
-        table = _catalog(sandbox, warehouse).load_table(f"{NAMESPACE}.{name}")
         try:
-            with table.update_schema() as update:
-                change(update)
+            change(_catalog(sandbox, warehouse).load_table(f"{NAMESPACE}.{name}"))
         except CommitFailedException:
             continue
         return
-    raise RuntimeError(f"{name}: each change of its columns met another commit")
+    raise RuntimeError(f"{name}: each change of the table met another commit")
 
 
 def _catalog(sandbox: Sandbox, warehouse: str) -> Catalog:

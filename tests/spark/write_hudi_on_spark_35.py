@@ -25,6 +25,7 @@ from secor.java.bundles import SPARK_HUDI
 from secor.java.jars import jar_folder
 from secor.sandbox.sandbox import quiet
 from secor.spark.hudi_engine import SparkHudiEngine, hudi_session, read_table
+from secor.spark.session import put_beside_parquet
 from secor.spark.staged_frame import MOST_ROW_BYTES
 from secor.tables.catalog import TableCommit
 from secor.tables.commit.commit_history import CommitHistory
@@ -68,6 +69,14 @@ LOG_COLUMNS = [
     {"name": "text", "type": "string"},
     {"name": "flags", "type": {"map": "string"}},
 ]
+NEWEST_COLUMNS = [
+    *({"name": name, "type": "int64"} for name in ("id", "at")),
+    {"name": "stops", "type": {"list": "timestamp(us)"}},
+]
+"""Hudi's writer leaves out of the file that the times in ``stops`` are without a zone."""
+
+STOPS = ["2026-03-01T10:00:00.000005", "1969-12-31T23:59:59"]
+
 OF_ALL = {"topics": "flights", "format": "hudi", "auto_create": True, "evolve": True}
 
 
@@ -129,7 +138,7 @@ def live(world: World) -> None:
         {"id": 1, "at": 10, "text": "one", "flags": {"a": None, "b": "x"}},
         {"id": 2, "at": 20, "text": "two", "flags": {"c": None}},
         {"id": 3, "at": 30, "text": "three"},
-        {"id": 5, "at": 1, "tags": ["of", "two", "levels"]},
+        {"id": 5, "at": 1, "tags": ["of", "two", "levels"], "stops": STOPS},
     )
     hadoop = world.spark.sparkContext._jsc.hadoopConfiguration()
     now_written = hadoop.get(LIST_STRUCTURE)
@@ -148,12 +157,15 @@ def live(world: World) -> None:
     world.stage(
         *(Keyed(b"1", None), Keyed(b"99", None), *updates),
         *({"id": 2, "at": 5, "text": "late"}, {"id": 3, "at": 31, "text": "more", "new": 7}),
-        {"id": 6, "at": 1, "tags": ["x", None, "y"]},
+        {"id": 6, "at": 1, "tags": ["x", None, "y"], "stops": STOPS[1:]},
     )
     done(world.commit_cycle(*names))
     for name in ("db.newest", "db.latest"):
         tags = [(5, ["of", "two", "levels"]), (6, ["x", None, "y"])]
         assert world.read(name, "id", "tags")[2:] == tags
+    # The file of the first commit was read by Hudi's own reader, and written again.
+    stops = [datetime.fromisoformat(stop) for stop in STOPS]
+    assert world.read("db.newest", "id", "stops")[2:] == [(5, stops), (6, stops[1:])]
     assert world.read("db.newest", "id", "text", "new")[:2] == [(2, "late", None), (3, "more", 7)]
     assert world.read("db.latest", "id", "text", "new")[:2] == [(2, "999", None), (3, "more", 7)]
     assert len(world.read("db.log", "_offset")) == 4 + 1003
@@ -250,6 +262,7 @@ def main(directory: str, java_options: str) -> None:
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": f"{java_options} -XX:TieredStopAtLevel=1",
     }
+    put_beside_parquet(settings)
     for key, value in hudi_session(settings).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
@@ -257,10 +270,11 @@ def main(directory: str, java_options: str) -> None:
     staged.mkdir()
     compare_ways(spark, staged)
     check_that_many_are_in_no_plan(spark, staged)
-    schema = Path(directory, "log.json")
-    schema.write_text(json.dumps({"fields": LOG_COLUMNS}))
     tables = [{**OF_ALL, **table} for table in TABLES]
-    tables[-1]["schema_file"] = str(schema)
+    for table, columns in ((tables[0], NEWEST_COLUMNS), (tables[-1], LOG_COLUMNS)):
+        schema = Path(directory, f"{table['table']}.json")
+        schema.write_text(json.dumps({"fields": columns}))
+        table["schema_file"] = str(schema)
     world = World(
         Path(directory),
         tables,
