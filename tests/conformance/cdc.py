@@ -311,11 +311,16 @@ def _spark(table: str, say: Say) -> dict[str, str]:
 
 def _wait(reached: Callable[[], bool], processes: Processes, what: str) -> None:
     deadline = time.monotonic() + WITHIN
-    while not reached():
-        if time.monotonic() > deadline:
+    while True:
+        began = time.monotonic()
+        if reached():
+            return
+        now = time.monotonic()
+        if now > deadline:
             raise Unavailable(f"not within {WITHIN:.0f} s: {what}")
         processes.check()
-        time.sleep(3.0)
+        # Looking takes commands of their own, which shall not keep the processes from working.
+        time.sleep(3.0 + 3 * (now - began))
 
 
 def _outcome(scene: Scene, group: StoringGroup) -> Outcome:
