@@ -4,7 +4,8 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -124,8 +125,9 @@ def modules() -> Iterator[tuple[str, Path]]:
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 
 
-def imports_of(path: Path) -> set[str]:
-    return imports_in(ast.parse(path.read_text()), path)
+@cache
+def imports_of(path: Path) -> frozenset[str]:
+    return frozenset(imports_in(ast.parse(path.read_text()), path))
 
 
 def imports_in(tree: ast.AST, path: Path) -> set[str]:
@@ -176,9 +178,12 @@ def test_the_table_has_no_circle_and_no_arrow_that_nothing_needs() -> None:
         assert allowed <= used[room], f"{room} needs less than the table allows"
 
 
-def imports_at_run_time(path: Path) -> set[str]:
+def imports_at_run_time(path: Path) -> Set[str]:
     """Return what is imported outside of ``if TYPE_CHECKING``."""
-    tree = ast.parse(path.read_text())
+    text = path.read_text()
+    if "TYPE_CHECKING" not in text:
+        return imports_of(path)
+    tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             node.body = [ast.Pass()]
