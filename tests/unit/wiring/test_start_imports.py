@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,14 +32,15 @@ DAEMON = "secor.wiring.service, secor.wiring.check_references, secor.adapters.s3
 LISTING = "secor.cli.archive.ls, secor.adapters.s3"
 
 
-def loaded(modules: str) -> set[str]:
+@cache
+def loaded(modules: str) -> frozenset[str]:
     done = subprocess.run(
         [sys.executable, "-c", LOAD.format(modules=modules)],
         capture_output=True,
         text=True,
         check=True,
     )
-    return set(done.stdout.split())
+    return frozenset(done.stdout.split())
 
 
 @pytest.mark.parametrize(
