@@ -7,6 +7,8 @@ restore``, ``secor recover`` and ``secor drill``, which print them.
 ``restore`` writes topics, and translates groups' offsets to them.  ``recover`` runs such a job and
 then brings back what else the archive has kept of a lost cluster.
 
+``verify_tables`` compares a group's tables with its topics, for ``secor verify``.
+
 Invariants
     A plan writes nothing.  Each step looks at the target before it writes, and again afterwards:
     so a job that was stopped anywhere is begun again by the same command.

@@ -8,13 +8,14 @@ without a filter, and must be found again by equality.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from secor.core.errors import ConfigurationError, Unavailable
 from secor.core.text import how_many
 from secor.tables.catalog import Table
 from secor.verify.finding import LINES, Finding, FindingKind
@@ -35,6 +36,9 @@ LARGEST = 100_000
 
 MOST = 300
 """Values of a table that are looked up, each by a scan of its own; else it would take hours."""
+
+LOOK_UP = {"duckdb": MOST, "spark": 60}
+"""The same by engine: a statement each, for which Spark takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,3 +236,22 @@ def _show(value: pa.Scalar) -> str:
     except (ValueError, OverflowError):  # a date or time that Python does not have
         text = f"{value.value} ({value.type})"
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def check_filters(
+    reader: TableReader,
+    tables: Mapping[str, Table],
+    branch: str,
+    stopped: dict[str, str],
+    most: int | None,
+) -> FilterCheck:
+    """Look values of each file up; note in ``stopped`` why a table could not be read."""
+    check = FilterCheck(reader.name, most or LOOK_UP[reader.name.lower()])
+    for name, table in sorted(tables.items()):
+        if name in stopped:
+            continue
+        try:
+            check.check(reader, table, branch)
+        except (ConfigurationError, Unavailable) as error:
+            stopped[name] = str(error)
+    return check

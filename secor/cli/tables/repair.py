@@ -13,10 +13,10 @@ import click
 
 from secor.cli.exit_codes import Exit
 from secor.cli.tables.options import TABLE, load_tables
-from secor.cli.verify.tables import compare_table
 from secor.core.errors import ConfigurationError, TableStopped, Unavailable
 from secor.core.retry import delay
 from secor.core.text import how_many
+from secor.jobs.verify_tables import compare_table
 from secor.tables.catalog import Outcome
 from secor.tables.commit.table_commit import GONE
 from secor.tables.overview import has_files

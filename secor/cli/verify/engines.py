@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-import pyarrow as pa
 
 from secor.config.model import Config
-from secor.core.errors import ConfigurationError, Unavailable
+from secor.core.errors import ConfigurationError
 from secor.tables.catalog import Table
-from secor.verify.engine_filters import MOST, FilterCheck, TableReader
-from secor.verify.tables import COLUMNS
-
-if TYPE_CHECKING:
-    from secor.wiring.table_group import TableGroup
+from secor.verify.engine_filters import LOOK_UP, TableReader
 
 DUCKDB, SPARK = "duckdb", "spark"
 
@@ -26,15 +21,12 @@ by_option = click.option(
     help="Read Iceberg tables by this engine, and look values of each file up by its filters.",
 )
 
-LOOK_UP = {DUCKDB: MOST, SPARK: 60}
-"""Values of a table that are looked up: a statement each, for which Spark takes seconds."""
-
 look_up_option = click.option(
     "--look-up",
     type=click.IntRange(1),
     metavar="N",
     help="Of each table, look at most so many values up, evenly over files and columns."
-    f"  Default: {LOOK_UP[DUCKDB]} by DuckDB, {LOOK_UP[SPARK]} by Spark.",
+    f"  Default: {LOOK_UP['duckdb']} by DuckDB, {LOOK_UP['spark']} by Spark.",
 )
 
 
@@ -94,39 +86,3 @@ def _spark(config: Config) -> Iterator[TableReader]:
         yield SparkTables(read, str(log_of(config)))
     finally:
         spark.stop()
-
-
-def origins(
-    group: TableGroup, engine: TableReader | None, table: Table
-) -> Iterator[pa.RecordBatch]:
-    """Give where each row of a table came from, as the engine reads it.
-
-    Raises ``ConfigurationError`` for a table that cannot be read.
-    """
-    branch = group.config.commit.branch
-    if engine is None:
-        yield from group.catalog.scan(table, branch, COLUMNS)
-        return
-    try:
-        yield from engine.scan(table, branch, COLUMNS)
-    except Unavailable as error:
-        raise ConfigurationError(str(error)) from error
-
-
-def check_filters(
-    reader: TableReader,
-    tables: Mapping[str, Table],
-    branch: str,
-    stopped: dict[str, str],
-    most: int | None,
-) -> FilterCheck:
-    """Look values of each file up; note in ``stopped`` why a table could not be read."""
-    check = FilterCheck(reader.name, most or LOOK_UP[reader.name.lower()])
-    for name, table in sorted(tables.items()):
-        if name in stopped:
-            continue
-        try:
-            check.check(reader, table, branch)
-        except (ConfigurationError, Unavailable) as error:
-            stopped[name] = str(error)
-    return check

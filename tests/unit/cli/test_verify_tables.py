@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from secor.cli.exit_codes import Exit
 from secor.cli.verify import command as verify
-from secor.cli.verify import tables as verify_tables
 from secor.core.errors import ConfigurationError
+from secor.jobs import verify_tables
 from tests.unit.cli.verifying_world import VerifyingWorld, with_wrong_bounds
 
 TABLE = {"table": "db.flights", "auto_create": True}

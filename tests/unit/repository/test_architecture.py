@@ -39,7 +39,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "jobs": {
         *("core", "adapters", "archive", "config", "parsing", "restore", "service", "verify"),
-        *("wire", "wiring"),
+        *("tables", "wire", "wiring"),
     },
     "cli": {
         *("core", "formats", "parsing", "batch", "service", "adapters", "archive", "config"),
