@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from secor.batch.framing import Framing
 from secor.batch.open_file import OpenFile
 from secor.batch.parse_trail import guarded
 from secor.batch.plan import LastFile, TopicPlan, WrittenBatch, WrittenFile
-from secor.batch.policy import BatchFacts, Reason, due
+from secor.batch.policy import BatchFacts, Policy, Reason, due
 from secor.batch.sealed import BatchFile, SealedBatch
 from secor.batch.workspace import Workspace
 from secor.core.model import Chunk, OffsetRange, Part, TopicPartition
@@ -25,6 +26,9 @@ from secor.core.ports import Clock
 
 OPEN_FILE = 1536
 """Bytes of memory that an open file costs without its writer; measured."""
+
+LOOK_AHEAD = 0.001
+"""Seconds before its age at which a batch is looked at again: sums of times are rounded."""
 
 
 class BatchState(Enum):
@@ -87,6 +91,7 @@ class Batch:
         self._youngest = 0.0
         self._framing = Framing()
         self._counted_bytes: tuple[int, int] | None = None
+        self._not_due_before = 0.0
 
     def skip(self, offset: int) -> None:
         """Go on at ``offset`` (at most ``end``): the log has nothing before it."""
@@ -104,6 +109,7 @@ class Batch:
         assert self.state is BatchState.OPEN
         assert not self.full
         self._counted_bytes = None
+        self._not_due_before = 0.0
         rest: Chunk | None = None
         # The end of an open intent: exactly there, whatever the policy and the chunks say.
         if self.end is not None and chunk.next_offset > self.end:
@@ -176,15 +182,15 @@ class Batch:
     @property
     def buffered(self) -> int:
         """Bytes in memory."""
-        return self._bytes[0]
+        return self.held[0]
 
     @property
     def size(self) -> int:
         """Bytes of the files, in memory and on disk."""
-        return self._bytes[1]
+        return self.held[1]
 
     @property
-    def _bytes(self) -> tuple[int, int]:
+    def held(self) -> tuple[int, int]:
         """Bytes in memory, and those of the files.
 
         The loop asks in every round, and there may be hundreds of files: counted once after
@@ -213,9 +219,15 @@ class Batch:
             return None
         if self.full:
             return Reason.FILES
+        # The loop asks in every round, of thousands of batches that only time can make due.
+        monotonic = self._clock.monotonic()
+        if monotonic < self._not_due_before:
+            return None
         facts = BatchFacts(self.size, self.messages, self._opened, self._youngest, self._opened_at)
-        monotonic, now = self._clock.monotonic(), self._clock.now()
-        return due(self._plan.policy, facts, monotonic=monotonic, now=now)
+        reason = due(self._plan.policy, facts, monotonic=monotonic, now=self._clock.now())
+        if reason is None:
+            self._not_due_before = _due_by_time(self._plan.policy, self._opened) - LOOK_AHEAD
+        return reason
 
     def seal(self, reason: Reason) -> SealedBatch:
         """Close the files.
@@ -331,6 +343,14 @@ class Batch:
         if state not in TRANSITIONS[self.state]:
             raise AssertionError(f"a batch does not go from {self.state} to {state}")
         self.state = state
+
+
+def _due_by_time(policy: Policy, opened: float) -> float:
+    """Return the monotonic seconds before which time alone makes a batch due by no rule."""
+    if policy.minute_mark is not None:
+        return opened  # by the wall clock, which may be set
+    # The age of the youngest file begins later still.
+    return math.inf if policy.max_age is None else opened + policy.max_age
 
 
 def _greater(greatest: int | None, timestamps: pa.Array) -> int | None:

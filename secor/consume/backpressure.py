@@ -22,6 +22,10 @@ class BufferLimits:
     memory: int
     local: int
 
+    def share(self, memory: int, local: int) -> float:
+        """Return the share of the nearer limit that so many bytes are."""
+        return max(memory / self.memory, local / self.local)
+
 
 class Load(NamedTuple):
     """The load of one open batch: bytes in memory, and in memory and on disk together."""
@@ -53,7 +57,7 @@ def apply_limits(
     """
     memory = sum(load.memory for load in loads)
     local = sealed + sum(load.size for load in loads)
-    share = max(memory / limits.memory, local / limits.local)
+    share = limits.share(memory, local)
     pause = share >= PAUSE_SHARE or (paused and share >= SEAL_SHARE)
     if share < SEAL_SHARE:
         return Backpressure((), pause)

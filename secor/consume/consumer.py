@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow.compute as pc
 
 from secor.batch.policy import Reason
 from secor.batch.sealed import SealedBatch
 from secor.batch.workspace import Workspace
 from secor.commit.uploader import AbandonedBatch, CommittedBatch, Outcome, Retryable, Uploader
-from secor.consume.backpressure import BufferLimits, apply_limits, is_exempt
+from secor.consume.backpressure import SEAL_SHARE, BufferLimits, apply_limits, is_exempt
 from secor.consume.blocking_tasks import BlockingTasks, PositionResult, UploadResult
 from secor.consume.lifecycle import ActivePartitions, Lifecycle
 from secor.consume.partition import ArrivedChunks, Partition
@@ -355,15 +357,16 @@ class Consumer:
         return load is not None and not is_exempt(self._limits, load, self._sharing)
 
     def _apply_limits(self) -> None:
-        assigned = list(self._assignment)
         # Partitions at rest hold nothing: of thousands only the number is looked at.
-        busy = [partition for partition in assigned if not is_at_rest(partition)]
-        at_rest = len(assigned) - len(busy)
-        loads = [load for partition in busy if (load := load_of(partition)) is not None]
-        self._sharing = max(len(loads) + at_rest, 1)
+        busy = [partition for partition in self._assignment if not is_at_rest(partition)]
+        at_rest = len(self._assignment) - len(busy)
         # Retired ones count: their sealed batches take local files until they are stored.
         holders = [*busy, *self._assignment.retired]
         sealed = sum(batch.size for partition in holders for batch in partition.sealed)
+        self._sharing = max(sum(partition.batch is not None for partition in busy) + at_rest, 1)
+        if not self._limited and self._limits.share(*_held(busy, sealed)) < SEAL_SHARE:
+            return  # nothing to seal and nothing to pause, as nearly always
+        loads = [load for partition in busy if (load := load_of(partition)) is not None]
         backpressure = apply_limits(
             self._limits, loads, sealed=sealed, paused=self._limited, at_rest=at_rest
         )
@@ -374,3 +377,17 @@ class Consumer:
             partition = self._assignment.get(topic_partition)
             assert partition is not None
             self._lifecycle.on(partition, Event.SEAL, reason=Reason.PRESSURE)
+
+
+def _held(partitions: Iterable[Partition], sealed: int) -> tuple[int, int]:
+    """Return what all open batches hold in memory, and with ``sealed`` bytes on disk."""
+    memory, local = 0, sealed
+    for partition in partitions:
+        if partition.batch is not None:
+            in_memory, size = partition.batch.held
+            memory += in_memory
+            local += size
+            if partition.waiting is not None:
+                memory += partition.waiting_size
+                local += partition.waiting_size
+    return memory, local

@@ -40,6 +40,10 @@ class ActivePartitions:
         # A copy: events of the loop's body retire partitions and begin them again.
         return iter(list(self._assigned.values()))
 
+    def __len__(self) -> int:
+        """Return the number of the assigned ones."""
+        return len(self._assigned)
+
     def get(self, topic_partition: TopicPartition) -> Partition | None:
         """Return the partition if it is assigned."""
         return self._assigned.get(topic_partition)

@@ -16,6 +16,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from secor.adapters.ledger_codec import encode_intent
 from secor.adapters.zookeeper import ZooKeeperLedger
+from secor.adapters.zookeeper.exchanges import Exchange
 from secor.core.errors import (
     AccessDenied,
     ConfigurationError,
@@ -177,6 +178,25 @@ def test_a_first_entry_is_made_where_nothing_is_or_all_but_the_entry(
         ledgers.raw.delete(f"{ledgers.root}/secor/backup/topics/clicks/0")
 
 
+def test_a_first_epoch_is_made_with_its_commit_and_written_over_where_somebody_made_it(
+    ledgers: ZooKeeperLedgers,
+) -> None:
+    process, other = ledgers.process(), ledgers.process()
+    begun = process.lease(KEY, PATIENCE).finish(process.read(KEY), 100, None)
+    ledgers.raw.create(f"{ledgers.root}/secor/backup/epochs/clicks/0", b"", makepath=True)
+    lease = process.lease(KEY, PATIENCE)
+    with pytest.raises(Refused):
+        lease.commit(begun, 200, None, 7)
+    lease.release()
+    for offset in (200, 300):
+        entry = process.read(KEY)
+        process.lease(KEY, PATIENCE).finish(entry, offset, None, 7)
+        assert other.read(KEY).leader_epoch == 7
+    ledgers.raw.delete(f"{ledgers.root}/secor/backup/epochs/clicks/0")
+    other.lease(KEY, PATIENCE).finish(other.read(KEY), 400, None, 8)
+    assert process.read(KEY).leader_epoch == 8
+
+
 def test_a_locks_directory_is_made_again_where_somebody_deletes_nodes(
     ledgers: ZooKeeperLedgers,
 ) -> None:
@@ -313,13 +333,13 @@ def test_a_last_commit_whose_answer_was_lost_leaves_no_lock(
     lease = process.lease(KEY, PATIENCE)
     entry = lease.record(lease.read(), INTENT)
     client = client_of(process)
-    submit = client._connection._submit
+    write = client._connection._write
 
-    def lose(request: Any, *arguments: Any) -> None:
-        monkeypatch.setattr(client._connection, "_submit", submit)
+    def lose(*_: Any) -> None:
+        monkeypatch.setattr(client._connection, "_write", write)
         client._connection._socket.shutdown(2)  # before it is sent: nothing is written
 
-    monkeypatch.setattr(client._connection, "_submit", lose)
+    monkeypatch.setattr(client._connection, "_write", lose)
     with pytest.raises(OutcomeUnknown):
         lease.finish(entry, 200, None)
     lease.release()
@@ -348,20 +368,31 @@ def test_an_entry_is_read_as_it_stood_at_one_moment(
     lease = ledgers.process().lease(KEY, PATIENCE)
     entry = lease.record(lease.read(), INTENT)
     reader = ledgers.process()
-    client = client_of(reader)
-    get_async = client.get_async
-    answers: list[Any] = []
+    session = reader._session
+    send = session._send
 
-    def get(path: str) -> Any:
-        if len(answers) == 1:
-            answers[0].wait(PATIENCE)
-            done = lease.commit(entry, 200, None)
-            lease.record(done, replace(INTENT, start=200, end=300))
-        answers.append(get_async(path))
-        return answers[-1]
+    def send_in_two(requests: list[bytes]) -> Any:
+        monkeypatch.setattr(session, "_send", send)
+        first = send(requests[:2])
+        first.get(1, PATIENCE)
+        done = lease.commit(entry, 200, None)
+        lease.record(done, replace(INTENT, start=200, end=300))
+        return TwoExchanges(first, 2, send(requests[2:]))
 
-    monkeypatch.setattr(client, "get_async", get)
+    monkeypatch.setattr(session, "_send", send_in_two)
     assert reader.read(KEY) == Entry(200, replace(INTENT, start=200, end=300))
+
+
+class TwoExchanges:
+    """The answers of two exchanges, ``count`` in the first, as if they were one."""
+
+    def __init__(self, first: Exchange, count: int, second: Exchange) -> None:
+        self._first, self._count, self._second = first, count, second
+
+    def get(self, index: int, timeout: float) -> bytes:
+        if index < self._count:
+            return self._first.get(index, timeout)
+        return self._second.get(index - self._count, timeout)
 
 
 def test_the_trust_is_half_of_what_the_server_grants(ledgers: ZooKeeperLedgers) -> None:

@@ -16,6 +16,7 @@ from secor.adapters.kafka.batches import BatchRecords, Fetch, decode
 from secor.adapters.kafka.client import Client, from_client, to_client
 from secor.adapters.kafka.events import EventQueue
 from secor.adapters.kafka.failures import FetchErrors, is_fatal
+from secor.adapters.kafka.fetch_requests import FetchRequests
 from secor.adapters.kafka.log_ends import LogEnds
 from secor.adapters.kafka.replicas import RackReplicas
 from secor.adapters.kafka.stalls import StallDetector
@@ -41,6 +42,7 @@ class FetchPace:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.requests = FetchRequests(client.fetcher)
         self._wait = insides.fetch_wait(client.fetcher)
         self._busy_at = time.monotonic()
         self._brokers: frozenset[int | None] | None = None
@@ -53,6 +55,7 @@ class FetchPace:
     def brokers_may_differ(self) -> None:
         """Take note that partitions, metadata or the replicas that are read have changed."""
         self._brokers = None
+        self.requests.anything_may_differ()
 
     def is_due(self, partitions: Iterable[object]) -> bool:
         """Return whether a broker could be asked; ``partitions`` are the client's assigned ones.
@@ -150,6 +153,7 @@ class FetchHandler:
             # ``seek`` marks the position as the caller's, so that an answer to an earlier request
             # is dropped.
             state.seek(offset)
+            self._pace.requests.position_was_set()
             self._readings[topic_partition] = _Reading(epoch)
             self._apply(topic_partition)
 
@@ -212,9 +216,8 @@ class FetchHandler:
         if not self._pace.is_due(self._client.subscription.assignment):
             return
         self._replicas.set_rack()
-        fetcher.maybe_validate_positions()
         try:
-            fetcher.validate_offsets_if_needed()
+            self._pace.requests.validate()
         except kafka_errors.LogTruncationError as error:
             for truncated in error.divergent_offsets:
                 self._fail(
@@ -266,6 +269,8 @@ class FetchHandler:
             self._refusals.add(error, topic_partition)
         reading.refused = error.__name__
         reading.held_back_at = time.monotonic()
+        # The answer may name a new leader.
+        self._pace.requests.anything_may_differ()
         self._apply(topic_partition)
         self._client.cluster.request_update()
 

@@ -12,13 +12,17 @@ from secor.core.errors import ConfigurationError
 
 OF_CLASSES = """
 Fetcher: _parse_fetched_data _send_fetches_async maybe_validate_positions
-Fetcher: validate_offsets_if_needed
+Fetcher: validate_offsets_if_needed _create_fetch_requests _enable_incremental_fetch_sessions
+FetchRequest: min_version_for_isolation_level
+FetchSessionHandler: build_next
+FetchMetadata: LEGACY
+FetchRequestData: epoch id to_forget to_send
 Fetcher.PartitionRecords: _consume_aborted_transactions_up_to _contains_abort_marker
 Fetcher.PartitionRecords: _is_batch_aborted _maybe_skip_record _unpack_records drain
 SubscriptionState: assign_from_subscribed pause
-TopicPartitionState: awaiting_validation paused position seek
-KafkaNetClient: _manager close
-KafkaConnectionManager: _build_transport _conns _net cluster config get_connection
+TopicPartitionState: awaiting_validation is_fetchable paused position preferred_read_replica seek
+KafkaNetClient: _manager close throttle_delay
+KafkaConnectionManager: _build_transport _conns _net cluster config connection_delay get_connection
 KafkaConnectionManager: least_loaded_node send ssl_enabled wait_for
 NetworkSelector: call_soon_with_future sleep wait_write
 KafkaTCPTransport: _sock _sock_recv handshake
@@ -58,12 +62,13 @@ OF_CONSUMER = """
 : _client _cluster _coordinator _fetcher _manager _net _subscription
 _cluster: _coordinator_brokers _topics add_listener add_topic broker_metadata config
 _cluster: brokers leader_for_partition metadata_request need_all_topic_metadata partitions_for_topic
-_cluster: request_update topic_id unauthorized_topics
+_cluster: leader_epoch_for_partition request_update topic_id unauthorized_topics
 _coordinator: _generation coordinator coordinator_dead ensure_active_group_async
 _coordinator: ensure_coordinator_ready_async need_rejoin poll_heartbeat request_rejoin
 _coordinator: _heartbeat_enabled group_instance_id stable
 _fetcher: _completed_fetches _fetch_futures _nodes_with_pending_fetch_requests _session_handlers
 _fetcher: _handle_fetch_error _select_read_replica _subscriptions config
+_fetcher: _client _isolation_level _manager
 _subscription: assignment subscribed_pattern
 """
 """What the parts of a ``KafkaConsumer`` must have, by the attribute that holds the part.

@@ -1,9 +1,10 @@
-"""The one place that touches what kafka-python 3.0.12 does not promise.
+"""The one place, with ``fetch_requests``, that touches what kafka-python 3.0.12 does not promise.
 
 Whole record batches, a membership without gaps and fast connections are not to be had from
 the client's public interface.  All names of it that another release may move are here:
 ``guard`` compares them with the installed client, and no other module of the adapter imports
-from ``kafka``'s inner modules or reads an underscore attribute of one of its objects.
+from ``kafka``'s inner modules or reads an underscore attribute of one of its objects
+(``fetch_requests`` reads those of a fetcher).
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ DO = (
 
 try:
     from kafka import KafkaProducer
-    from kafka.consumer.fetcher import Fetcher
+    from kafka.consumer.fetcher import (
+        Fetcher,
+        FetchMetadata,
+        FetchRequestData,
+        FetchSessionHandler,
+    )
     from kafka.consumer.subscription_state import (
         AsyncConsumerRebalanceListener,
         SubscriptionState,
@@ -95,7 +101,8 @@ __all__ = [
     "AsyncConsumerRebalanceListener", "CooperativeStickyAssignor", "CoordinatorType",
     "DefaultRecordBatch", "DefaultRecordBatchBuilder", "DescribeGroupsRequest",
     "DescribeProducersRequest", "DescribeTransactionsRequest", "EndTxnRequest",
-    "Fetcher", "FindCoordinatorRequest", "InitProducerIdRequest", "IsolationLevel", "KafkaBytes",
+    "FetchMetadata", "FetchRequest", "FetchRequestData", "FetchSessionHandler", "Fetcher",
+    "FindCoordinatorRequest", "InitProducerIdRequest", "IsolationLevel", "KafkaBytes",
     "KafkaConnectionManager", "KafkaProducer", "KafkaSSLTransport", "KafkaTCPTransport",
     "ListOffsetsRequest", "ListTransactionsRequest", "MetadataRequest", "MetadataResponse",
     "NetworkSelector", "OffsetCommitRequest", "OffsetFetchRequest", "OffsetForLeaderEpochRequest",

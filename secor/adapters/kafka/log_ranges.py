@@ -23,9 +23,10 @@ AskMany = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, LogRange]
 
 
 class LogRangeCache:
-    """Asks for a partition, and along with it for others that were not asked for since they came.
+    """Asks for a partition, and along with it for others that have had no answer since they came.
 
-    Each answer is given once.  Threads may share it.
+    Each answer is given once, and not when it is old: then it is asked for anew, again with others.
+    Threads may share it.
     """
 
     def __init__(self, ask: Ask, ask_many: AskMany) -> None:
@@ -60,10 +61,13 @@ class LogRangeCache:
             # Taken out: each answer is used once, since a partition that asks again has a reason
             # to.
             asked_at, known = self._known.pop(topic_partition, (0.0, None))
-            others = list(itertools.islice(self._new, TOGETHER - 1)) if since is not None else []
-        now = time.monotonic()
-        if known is not None and since is not None and since < asked_at > now - LIFETIME:
-            return known
+            oldest = time.monotonic() - LIFETIME
+            if known is not None and since is not None and since < asked_at > oldest:
+                return known
+            # Of thousands most wait for longer than an answer lives: each would ask by itself.
+            old = (key for key, (then, _) in self._known.items() if then <= oldest)
+            waiting = itertools.chain(self._new, old)
+            others = [] if since is None else list(itertools.islice(waiting, TOGETHER - 1))
         return self._ask_along(topic_partition, others) or self._ask(topic_partition)
 
     def _ask_along(
@@ -79,10 +83,10 @@ class LogRangeCache:
             return None  # asked again by itself, it says what is wrong
         with self._lock:
             for key in others:
-                # Still new: one that has asked by itself meanwhile, or was revoked, needs no
+                # Still waiting: one that has asked by itself meanwhile, or was revoked, needs no
                 # answer.
-                if key in answers and key in self._new:
-                    del self._new[key]
+                if key in answers and (key in self._new or key in self._known):
+                    self._new.pop(key, None)
                     self._known[key] = asked_at, answers[key]
         return answers.get(topic_partition)
 

@@ -66,6 +66,8 @@ class ZooKeeperLedger:
         self._owner = f"process {os.getpid()} on {socket.gethostname()}".encode()
         # Partitions that had no entry when they were read: their locks have no directory yet.
         self._new: set[TopicPartition] = set()
+        # Those that had no node of their leader epoch: it is made in the write that first needs it.
+        self._without_epoch: set[TopicPartition] = set()
 
     def check(self) -> None:
         """See that the group's entries may be made and listed; make the node above them.
@@ -97,6 +99,10 @@ class ZooKeeperLedger:
         nodes = read_nodes(self._session, self._layout, topic_partition, with_epoch=True)
         if nodes[0] is None:
             self._new.add(topic_partition)
+        if nodes[-1] is None:
+            self._without_epoch.add(topic_partition)
+        else:
+            self._without_epoch.discard(topic_partition)
         return decode(self._layout, topic_partition, nodes)
 
     def entries(self) -> dict[TopicPartition, Entry]:
@@ -130,7 +136,13 @@ class ZooKeeperLedger:
             if not acquired:
                 lock.release()
         return ZooKeeperLease(
-            self._session, self._layout, self._record, topic_partition, lock, nodes or None
+            self._session,
+            self._layout,
+            self._record,
+            topic_partition,
+            lock,
+            nodes or None,
+            self._without_epoch,
         )
 
     def healthy(self) -> bool:
@@ -157,9 +169,14 @@ class ZooKeeperLease:
         topic_partition: TopicPartition,
         lock: Lock,
         nodes: list[Node | None] | None,
+        without_epoch: set[TopicPartition],
     ) -> None:
-        """``nodes`` are those of the entry, read since it is held; they serve the first read."""
+        """``nodes`` are those of the entry, read since it is held; they serve the first read.
+
+        ``without_epoch`` are the ledger's partitions that had no node of an epoch.
+        """
         self._nodes = nodes
+        self._without_epoch = without_epoch
         self._session = session
         self._layout = layout
         self._record = record
@@ -248,9 +265,7 @@ class ZooKeeperLease:
         )
         epoch_path = self._layout.epoch(self._topic_partition)
         if after.leader_epoch is not None:
-            # The lock and the offset's version guard it: it needs no version of its own.
-            self._session.ensure_path(epoch_path)
-            write.set(epoch_path, encode_epoch(after.leader_epoch, after.committed or 0))
+            self._put_epoch(write, epoch_path, after.leader_epoch, after.committed or 0)
         elif after.intent is None:
             self._forget_epoch(write, epoch_path, before, after.committed)
         # With the commit, in one step: the next holder finds either lock and intent, or neither.
@@ -263,6 +278,18 @@ class ZooKeeperLease:
                 self._session.forget_path(path)
             raise
         return replace(after, version=new)
+
+    def _put_epoch(self, write: Write, path: str, leader_epoch: int, committed: int) -> None:
+        text = encode_epoch(leader_epoch, committed)
+        # The lock and the offset's version guard it: it needs no version of its own.
+        if self._topic_partition in self._without_epoch:
+            # Once only: where somebody has made it since, this write is refused.
+            self._without_epoch.discard(self._topic_partition)
+            self._session.ensure_path(path.rpartition("/")[0])
+            write.put(path, text, None)
+        else:
+            self._session.ensure_path(path)
+            write.set(path, text)
 
     def _forget_epoch(self, write: Write, path: str, before: Entry, committed: int | None) -> None:
         """Empty the node: what it says of an offset may not be so when a person sets that again."""

@@ -8,8 +8,7 @@ import select
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,10 +31,6 @@ class PollingHandler(SequentialThreadingHandler):
     closes it again: a quarter of a request's CPU.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._wake_ups: WakeUps | None = None
-
     def create_connection(
         self, address: tuple[str, int], hostname: str, timeout: float, **options: Any
     ) -> BufferedSocket:
@@ -45,14 +40,8 @@ class PollingHandler(SequentialThreadingHandler):
 
     def create_socket_pair(self) -> tuple[WakeUps, WakeUps]:
         """Return the ends by which requests wake the loop."""
-        wake_ups = self._wake_ups = WakeUps()
+        wake_ups = WakeUps()
         return wake_ups, wake_ups
-
-    @contextmanager
-    def in_one_send(self) -> Iterator[None]:
-        """Send what this thread asks for meanwhile at once, at the end."""
-        with nullcontext() if self._wake_ups is None else self._wake_ups.in_one_send():
-            yield
 
     def select(
         self,

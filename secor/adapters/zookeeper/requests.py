@@ -21,6 +21,18 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import KeeperState
 
+from secor.adapters.zookeeper.exchanges import (
+    Answer,
+    Exchange,
+    Operations,
+    children,
+    encoded_acl,
+    get,
+    names_of,
+    node_of,
+    results_of,
+    sync,
+)
 from secor.adapters.zookeeper.options import Options
 from secor.core.errors import AccessDenied, OutcomeUnknown, Unavailable
 
@@ -40,9 +52,6 @@ Node = tuple[bytes, Any]
 Look = Callable[[], tuple[list[str], list[Node | None]]]
 """Gives names and nodes that were asked for, None for no node; raises as a read does."""
 
-_Asked = list[tuple[str, Any]]
-"""Paths, and the answers about them that are to come."""
-
 
 class Requests:
     """The requests of one client."""
@@ -54,6 +63,7 @@ class Requests:
         self._timed_out: type[Exception] = client.handler.timeout_exception
         self._negotiated = options.session_timeout
         self._ensured: set[str] = set()
+        self._acl = encoded_acl(client.default_acl)
 
     @property
     def timeout(self) -> float:
@@ -89,21 +99,19 @@ class Requests:
 
         First the server that we read from catches up with its leader.
         """
-        with self._client.handler.in_one_send():
-            # A follower may be behind: without this, an entry of before the last commit could be
-            # read.
-            synced = self._client.sync_async(paths[0])
-            sent = self._ask_for(paths)
-        self._answered(sent)
-        self.read(lambda _: synced, paths[0])
-        return [self._node(path, result) for path, result in sent]
+        # A follower may be behind: without the sync, an entry of before the last commit could be
+        # read.
+        exchange = self._send([sync(paths[0]), *map(get, paths)])
+        self.read(lambda _: Answer(exchange, 0, bytes), paths[0])
+        return [
+            self._node(path, Answer(exchange, index, node_of))
+            for index, path in enumerate(paths, start=1)
+        ]
 
-    def _ask_for(self, paths: Sequence[str]) -> _Asked:
-        return [(path, self._client.get_async(path)) for path in paths]
-
-    def _answered(self, asked: _Asked) -> None:
-        """Wait for the last answer: they come in order, and each wait costs a change of threads."""
-        asked[-1][1].wait(self.timeout)
+    def _send(self, requests: Sequence[bytes]) -> Exchange:
+        exchange = Exchange(requests, self._timed_out)
+        self._client._call(exchange, exchange)
+        return exchange
 
     def get(self, path: str) -> Node | None:
         """Return a node's data and stat; None when there is no node."""
@@ -162,25 +170,24 @@ class Requests:
         ``paths``, both read after the node was made, so no older than that.  Raises
         ``NoNodeError`` and ``NodeExistsError`` for the directory.
         """
-        transaction = self._client.transaction()
+        operations = self.transaction()
         if make_directory:
-            transaction.create(directory)
-        transaction.create(f"{directory}/{prefix}", data, ephemeral=True, sequence=True)
-        along: _Asked = []
+            operations.create(directory)
+        operations.create(f"{directory}/{prefix}", data, ephemeral=True, sequence=True)
+        requests = [operations.encoded(), children(directory), *map(get, paths)]
+        sent: list[Exchange] = []
 
-        def send() -> Any:
-            with self._client.handler.in_one_send():
-                created = transaction.commit_async()
-                along.append((directory, self._client.get_children_async(directory)))
-                along.extend(self._ask_for(paths))
-            self._answered(along)
-            return created
+        def send() -> Answer:
+            sent.append(self._send(requests))
+            return Answer(sent[0], 0, results_of)
 
         def look() -> tuple[list[str], list[Node | None]]:
-            (_, listed), *nodes = along
-            return self._names(directory, listed), [self._node(*node) for node in nodes]
+            return self._names(directory, Answer(sent[0], 1, names_of)), [
+                self._node(path, Answer(sent[0], index, node_of))
+                for index, path in enumerate(paths, start=2)
+            ]
 
-        results = self.commit(transaction, prefix, send)
+        results = self.commit(operations, prefix, send)
         for error in (result for result in results if isinstance(result, Exception)):
             # The first one is the cause: the operations behind it were not tried.
             if isinstance(error, _DENIED):
@@ -190,16 +197,20 @@ class Requests:
             raise OutcomeUnknown(f"ZooKeeper did not make {prefix} ({type(error).__name__})")
         return str(results[-1]), look
 
-    def transaction(self) -> Any:
+    def transaction(self) -> Operations:
         """Begin a transaction."""
-        return self._client.transaction()
+        return Operations(self._acl)
 
     def commit(
-        self, transaction: Any, what: str, send: Callable[[], Any] | None = None
+        self, operations: Operations, what: str, send: Callable[[], Answer] | None = None
     ) -> list[Any]:
         """Send a transaction; the result has one item for each operation, errors included."""
-        results: list[Any] = self._write(send or transaction.commit_async, what)
-        if len(results) != len(transaction.operations):
+
+        def send_alone() -> Answer:
+            return Answer(self._send([operations.encoded()]), 0, results_of)
+
+        results: list[Any] = self._write(send or send_alone, what)
+        if len(results) != len(operations):
             raise OutcomeUnknown(f"ZooKeeper gave {len(results)} results for {what}; reading back")
         return results
 

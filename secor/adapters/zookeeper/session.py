@@ -17,6 +17,7 @@ from kazoo.protocol.connection import ConnectionDropped
 from kazoo.protocol.states import KazooState
 
 from secor.adapters import tls
+from secor.adapters.zookeeper.exchanges import ExchangeConnection
 from secor.adapters.zookeeper.options import Options
 from secor.adapters.zookeeper.requests import Requests
 from secor.core.errors import AccessDenied, SecorError, Unavailable
@@ -155,6 +156,7 @@ class Session(Requests):
         self._closed = False
         # Deletions not yet known to be done; each stays until it is, or its session ends.
         self._leftovers: dict[str, Callable[[], None]] = {}
+        ExchangeConnection(self._client._connection)
         _watch_negotiation(self._client, self._negotiate)
         # Before the start: a session that is lost at once must be counted.
         self._client.add_listener(self._state_changed)

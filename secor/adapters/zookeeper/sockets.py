@@ -3,6 +3,7 @@
 kazoo waits before each send and before each of the two reads of an answer, sends each request
 by itself, and wakes its loop by a byte for each.  Nearly always the socket is ready, the rest
 of the answer came along with its first bytes, the loop is awake, and the next request is there.
+So after each wait all that is there is sent and read (``exchanges.ExchangeConnection``).
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+import struct
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 _WINDOW = 65536
 """Bytes that are read at once, and that may wait to be sent together."""
+
+_LENGTH = struct.Struct("!i")
+"""What an answer begins with: the bytes that follow."""
 
 
 class BufferedSocket:
@@ -35,6 +38,22 @@ class BufferedSocket:
             return len(self._ahead)
         # One byte is what a socket has that was waited for; its end counts as one.
         return 1 if self._is_ready else self._decrypted()
+
+    def frame(self) -> memoryview | None:
+        """Return the next answer, without its length, if it has been read whole."""
+        if len(self._ahead) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._ahead)
+        end = _LENGTH.size + length
+        return self._ahead[_LENGTH.size : end] if len(self._ahead) >= end else None
+
+    def take(self, size: int) -> bytes | None:
+        """Return exactly ``size`` bytes; None where not so many have been read."""
+        if len(self._ahead) < size:
+            return None
+        data = bytes(self._ahead[:size])
+        self._ahead = self._ahead[size:]
+        return data
 
     def _decrypted(self) -> int:
         return self._socket.pending() if isinstance(self._socket, ssl.SSLSocket) else 0
@@ -58,6 +77,13 @@ class BufferedSocket:
         if len(self._unsent) >= _WINDOW:
             self.flush()
         return len(data)
+
+    def keep(self, data: bytes | bytearray) -> bool:
+        """Keep all of it for ``flush``; False, and nothing is kept, where much is waiting."""
+        if len(self._unsent) + len(data) >= _WINDOW:
+            return False
+        self._unsent += data
+        return True
 
     def flush(self) -> None:
         """Send what waits.  Raises ``OSError``, also when it takes too long."""
@@ -107,7 +133,6 @@ class WakeUps:
         self._unread = 0
         self._is_awake = False  # the byte is there
         self._closed = False
-        self._later = threading.local()
 
     def pending(self) -> int:
         """Return how many were sent and not read."""
@@ -119,27 +144,11 @@ class WakeUps:
             if self._closed:
                 raise OSError("closed")
             self._unread += len(data)
-            if not getattr(self._later, "is_set", False):
-                self._wake()
+            # One byte wakes the loop; more would only fill the pipe, and a full one blocks.
+            if not self._is_awake:
+                self._writer.send(b"\0")
+                self._is_awake = True
         return len(data)
-
-    def _wake(self) -> None:
-        # One byte wakes the loop; more would only fill the pipe, and a full one blocks.
-        if self._unread and not self._is_awake:
-            self._writer.send(b"\0")
-            self._is_awake = True
-
-    @contextmanager
-    def in_one_send(self) -> Iterator[None]:
-        """Wake the loop at the end for all that this thread sends meanwhile."""
-        self._later.is_set = True
-        try:
-            yield
-        finally:
-            self._later.is_set = False
-            with self._lock:
-                if not self._closed:
-                    self._wake()
 
     def recv(self, size: int) -> bytes:
         """Take up to ``size`` of them.  Raises ``BlockingIOError`` when there is none."""

@@ -113,7 +113,7 @@ class Write:
         # is gone" is what the caller has to hear.
         self._transaction.check(lock, -1)
         self._checks_record = record.version is not None
-        if self._checks_record:
+        if record.version is not None:
             self._transaction.check(record.path, record.version)
 
     def put(self, path: str, text: str | None, version: int | None) -> int | None:

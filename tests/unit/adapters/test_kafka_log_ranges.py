@@ -72,6 +72,20 @@ def test_an_answer_gets_old(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> 
     assert broker.ranges.get(KEYS[1], LONG_AGO).start > 1
 
 
+def test_answers_that_have_got_old_are_asked_for_together_again(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.ranges.get(KEYS[0], LONG_AGO)
+    monkeypatch.setattr(log_ranges, "LIFETIME", -1.0)
+    assert broker.ranges.get(KEYS[1], LONG_AGO).start == 2
+    monkeypatch.undo()
+    assert broker.ranges.get(KEYS[2], LONG_AGO).start == 2
+    broker.ranges.revoked([KEYS[4]])
+    monkeypatch.setattr(log_ranges, "LIFETIME", -1.0)
+    assert broker.ranges.get(KEYS[0], LONG_AGO).start == 3
+    assert broker.asked[1:] == [[KEYS[1], UNKNOWN, KEYS[2], KEYS[4]], [KEYS[0], UNKNOWN]]
+
+
 def test_what_left_is_not_asked_for_and_comes_back_new(broker: Broker) -> None:
     broker.ranges.revoked(KEYS[1:3])
     broker.ranges.get(KEYS[0], LONG_AGO)

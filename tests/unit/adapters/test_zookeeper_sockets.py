@@ -148,33 +148,49 @@ def is_awake(wake_ups: WakeUps) -> bool:
             reader.detach()
 
 
-def test_requests_together_wake_the_loop_once_and_never_too_late(wake_ups: WakeUps) -> None:
-    with wake_ups.in_one_send():
+def test_requests_wake_the_loop_once_until_it_has_read_them(wake_ups: WakeUps) -> None:
+    for _ in range(3):
         wake_ups.send(b"\0")
-        wake_ups.send(b"\0")
-        assert not is_awake(wake_ups)
     assert is_awake(wake_ups)
     wake_ups.recv(2)
-    assert not is_awake(wake_ups)
-    with wake_ups.in_one_send():
-        wake_ups.send(b"\0")
-        wake_ups.recv(1)  # the loop was awake for another thread
-    assert not is_awake(wake_ups)
-    with pytest.raises(OSError, match="half way"):
-        ask_half_way(wake_ups)
     assert is_awake(wake_ups)
+    wake_ups.recv(1)
+    assert not is_awake(wake_ups)
 
 
-def ask_half_way(wake_ups: WakeUps) -> None:
-    with wake_ups.in_one_send():
-        wake_ups.send(b"\0")
-        raise OSError("half way")
+def test_an_answer_is_a_frame_when_all_of_it_has_come(
+    ends: tuple[BufferedSocket, socket.socket],
+) -> None:
+    buffered, far = ends
+    assert buffered.frame() is None
+    far.send(b"\0\0\0\3one\0\0\0\0\0\0\0\4fo")
+    assert ready(buffered)
+    assert buffered.take(1) is None  # nothing is read yet
+    assert buffered.recv(1) == b"\0"
+    assert buffered.take(6) == b"\0\0\3one"
+    frame = buffered.frame()
+    assert frame is not None
+    assert frame.nbytes == 0
+    assert buffered.take(4) == b"\0\0\0\0"
+    assert buffered.frame() is None
+    assert buffered.take(7) is None
+    assert buffered.take(6) == b"\0\0\0\4fo"
+
+
+def test_what_is_kept_is_sent_by_the_flush_and_not_more_than_fits(
+    ends: tuple[BufferedSocket, socket.socket],
+) -> None:
+    buffered, far = ends
+    assert buffered.keep(b"one")
+    assert not buffered.keep(b"x" * (1 << 16))
+    assert buffered.keep(bytearray(b"two"))
+    buffered.flush()
+    assert far.recv(100) == b"onetwo"
 
 
 def test_a_closed_loop_is_not_woken(wake_ups: WakeUps) -> None:
-    with wake_ups.in_one_send():
-        wake_ups.send(b"\0")
-        wake_ups.close()
+    wake_ups.send(b"\0")
+    wake_ups.close()
     with pytest.raises(OSError, match="closed"):
         wake_ups.send(b"\0")
     assert wake_ups.fileno() == -1
