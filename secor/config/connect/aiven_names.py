@@ -36,6 +36,7 @@ def convert_names(draft: Draft) -> None:
     before: list[str] = []
     while directories and "{{" not in directories[0]:
         before.append(directories.pop(0))
+    # Secor makes the topic's directory itself: in the layout it would be there twice.
     has_topic = bool(directories) and _VARIABLE.fullmatch(directories[0]) is not None
     has_topic = has_topic and "topic" in directories[0]
     layout, has_layout = "partition={kafka_partition}", False

@@ -113,6 +113,7 @@ def _read_old_names(draft: Draft) -> None:
     for old, name in OLD_NAMES.items():
         if draft.value(old):
             draft.unneeded(f"it is read as {name}", old)
+            # Where both are given the sink takes the new name, and so the old one is not looked at.
             if not draft.value(name):
                 first = draft.properties.occurrences[old][0]
                 draft.properties.occurrences[name] = [Occurrence(first.place, first.values)]

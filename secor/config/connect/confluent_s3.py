@@ -190,6 +190,7 @@ def _names(draft: Draft, kind: str) -> None:
     """Name objects as the sink does."""
     delimiter = draft.value("file.delim") or "+"
     width = draft.number("filename.offset.zero.pad.width")
+    # The sink pads to ten digits by default; a width of 0 means none, as 1 does.
     width = 10 if width is None else max(width, 1)
     extension = ""
     if kind == "text":
@@ -200,6 +201,8 @@ def _names(draft: Draft, kind: str) -> None:
     names += ["format.bytearray.extension"] if extension else []
     given = [name for name in names if draft.value(name)]
     try:
+        # What cannot be read back as a name of the sink must not be written either: verify and a
+        # restore find the offsets of a connector's objects in their names alone.
         own = ConnectName.of_template(template) == (ConnectName(), "")
     except ValueError:
         why = "+, - or _ are between topic, partition and offset, and names are as by default"
@@ -257,6 +260,7 @@ def _policy(draft: Draft) -> None:
     if size is not None and size > 0:
         note = "Of a batch: all its directories together. The sink counts each file."
         draft.set("policy.max_messages", size, "flush.size", note=note)
+        # A usual value of the sink's examples is 3: a put for every three messages.
         if size < 1000:
             draft.todo(f"raise policy.max_messages: {size} messages make very small objects")
     else:
@@ -265,10 +269,12 @@ def _policy(draft: Draft) -> None:
     given = {name: draft.number(name) or 0 for name in names}
     limits = {name: item for name, item in given.items() if item > 0}
     if limits:
+        # The sink closes a file when the first of its limits is reached, and so do we.
         name = min(limits, key=lambda item: limits[item])
         draft.set("policy.max_age", f"{limits[name]}ms", name)
         draft.unneeded(f"{name} is the shorter one", *(item for item in limits if item != name))
     else:
+        # Without a limit of age a quiet partition would keep its last messages for ever.
         note = "The sink closes files by flush.size alone; here by age, too."
         draft.set("policy.max_age", "10m", note=note)
     draft.unneeded("it limits nothing", *names)

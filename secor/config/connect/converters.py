@@ -52,6 +52,8 @@ _UNNEEDED = {
 def convert_values(draft: Draft) -> None:
     """Set the decoder of ``value.converter``; what is unknown is left to a person."""
     converter = draft.value("value.converter")
+    # A connector without one has the worker's, which is not in its file.  JSON is the usual one,
+    # and the report asks a person to look.
     if converter in ("", JSON):
         _json(draft, converter)
     elif converter in _REGISTERED:
@@ -102,6 +104,7 @@ def convert_errors(draft: Draft) -> None:
     """Set what becomes of messages that cannot be read."""
     draft.copy("parser.dead_letter_topic", "errors.deadletterqueue.topic.name")
     if draft.value("errors.tolerance").lower() == "all":
+        # The same as the sink's: with "all" it goes on though every single message is bad.
         note = "bad messages stop nothing; 0.5 would stop a partition when half of them are bad"
         draft.set("parser.max_bad_ratio", 1.0, "errors.tolerance", note=note)
     why = (
@@ -130,6 +133,7 @@ def _registered(draft: Draft, side: str, section: str) -> None:
     decoder, framing = _REGISTERED[draft.value(converter)]
     draft.set(f"{section}.decoder", decoder, converter)
     draft.set(f"{section}.framing", framing, converter)
+    # [parser.key] has the registry of [parser] where it names none: said once, it stays the same.
     if side == "key" and _as_values(draft):
         same = [name for name in _of(draft, side) if _is_of_registry(name)]
         draft.mark_mapped(tuple(same), "parser.key", "the registry of [parser]")
@@ -188,6 +192,8 @@ def _registry(draft: Draft, converter: str, section: str) -> None:
         draft.secret(f"{section}.registry_password", name, "the password in")
         if user and colon and not user.startswith("$"):
             draft.set(f"{section}.registry_username", user)
+        # A reference to the environment holds user and password together: they cannot be taken
+        # apart.
         elif draft.value(name):
             draft.todo(f"set {section}.registry_username to the user in {name}")
     for name in (f"{registry}bearer.auth.token", f"{converter}.bearer.auth.token"):

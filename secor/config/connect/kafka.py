@@ -22,10 +22,12 @@ def convert_group(draft: Draft) -> None:
     """Continue the consumer group of a sink that has only its offsets: Kafka is the ledger."""
     name = draft.value("name") or "sink"
     group = f"connect-{name}"
+    # Names of connectors may have blanks and slashes, those of our groups become directories.
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", group)
     note = "Connect's own group of this connector: its offsets are continued."
     draft.set("group.name", safe, "name", note=note if safe == group else "")
     draft.set("group.kind", "partition", "connector.class")
+    # The connector has its offsets nowhere else, and goes on from ours when it is handed back.
     draft.set("ledger.kind", "kafka")
     if not draft.value("name"):
         draft.todo("set group.name to connect-NAME: the file does not say the connector's name")
@@ -48,6 +50,7 @@ def convert_kafka(draft: Draft, prefix: str) -> None:
             _setting(draft, name, name.removeprefix(prefix))
     protocol = f"{prefix}security.protocol"
     if draft.value(protocol).startswith("SASL_") and not draft.value(f"{prefix}sasl.mechanism"):
+        # Java's client has a default where ours wants the mechanism to be said.
         draft.set("kafka.sasl_mechanism", "GSSAPI", note="Kafka's default")
     draft.copy("kafka.reset", f"{CONSUMER}auto.offset.reset")
     draft.copy("kafka.client_rack", f"{CONSUMER}client.rack")
@@ -88,6 +91,7 @@ def _setting(draft: Draft, name: str, own: str) -> None:
     elif own == "sasl.jaas.config":
         copy_jaas(draft, name)
     elif own == "ssl.endpoint.identification.algorithm":
+        # Kafka switches the check off by an empty text.
         draft.set("kafka.ssl_check_hostname", bool(draft.value(name)), name)
     elif own in ("ssl.truststore.location", "ssl.keystore.location"):
         store = own.split(".")[1]

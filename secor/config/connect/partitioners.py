@@ -57,6 +57,7 @@ def date_layout(pattern: str) -> str:
             raise ConfigurationError(f"no layout writes {token[0]!r}")
     if position != len(pattern):
         raise ConfigurationError(f"a quote is not closed: {pattern[position:]!r}")
+    # Directives that touch are one time: "%Y%m", not two pieces next to each other.
     layout = layout.strip("/").replace("}{time:", "")
     Layout(layout)
     return layout
@@ -123,6 +124,9 @@ def _time(draft: Draft, kind: str) -> str:
         return date_layout(_DAILY)
     finest = next((ms for part, ms in _MILLISECONDS.items() if part in layout), 86_400_000)
     given = draft.number("partition.duration.ms")
+    # A directory of the sink begins at a multiple of this; ours wherever its name changes. Where
+    # the duration is longer than the name's finest part, the sink leaves directories out that we
+    # make.
     duration = _DURATIONS.get(kind, given or 0)
     if duration > finest and kind not in _PATHS:
         why = (
@@ -149,6 +153,7 @@ def _others(draft: Draft, kind: str) -> tuple[str, bool]:
             timed = True
         except ConfigurationError as error:
             draft.unsupported(f"write parser.layout by hand: {error}", "path.format")
+    # Most such classes combine fields and times in this order; a person has to look in any case.
     layout = "/".join(parts) or DEFAULT
     try:
         Layout(layout)
@@ -160,6 +165,7 @@ def _others(draft: Draft, kind: str) -> tuple[str, bool]:
 def _times(draft: Draft) -> None:
     extractor, field = draft.value("timestamp.extractor"), draft.value("timestamp.field")
     kind = extractor.rpartition(".")[2]
+    # Classes of one's own are mostly copies of Confluent's with the name before or behind.
     if "RecordField" in kind:
         draft.set(
             "parser.time_field", field or "timestamp", "timestamp.extractor", "timestamp.field"

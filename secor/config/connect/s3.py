@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from secor.config.translation.draft import Draft
 
@@ -40,6 +40,7 @@ def convert_bucket(draft: Draft, bucket: str, region: str, endpoint: str) -> Non
     draft.copy("store.s3.region", region)
     address = draft.value(endpoint)
     host = urlsplit(address if "://" in address else f"https://{address}").hostname or ""
+    # It follows from the region; as an endpoint it would hold for a bucket elsewhere, too.
     if host.endswith((".amazonaws.com", ".amazonaws.com.cn")) and host.startswith("s3"):
         draft.unneeded("it is Amazon's own", endpoint)
     elif address:
@@ -53,6 +54,7 @@ def convert_bucket(draft: Draft, bucket: str, region: str, endpoint: str) -> Non
 
 def _path_style(draft: Draft, *, own_server: bool) -> None:
     name = "s3.path.style.access.enabled"
+    # The sink's default is the path; servers that are not Amazon's mostly know nothing else.
     if own_server and draft.flag(name, default=True):
         note = "" if draft.value(name) else "the sink's default"
         draft.set("store.s3.path_style", True, name, note=note)
@@ -120,9 +122,12 @@ def convert_proxy(draft: Draft) -> None:
         draft.unneeded("there is no s3.proxy.url", user, password)
         return
     parts = urlsplit(address)
-    if draft.value(user):
-        name = f"{quote(draft.value(user), safe='')}:${{S3_PROXY_PASSWORD}}@"
-        address = f"{parts.scheme}://{name}{parts.netloc}"
-        draft.todo(f"put the value of {password} into the environment as S3_PROXY_PASSWORD")
+    # People write the password into the address, too: no password goes into the file.
+    within = unquote(parts.username or "") if parts.password else ""
+    if draft.value(user) or within:
+        name = f"{quote(draft.value(user) or within, safe='')}:${{S3_PROXY_PASSWORD}}@"
+        address = f"{parts.scheme}://{name}{parts.netloc.rpartition('@')[2]}"
+        where = f"the value of {password}" if draft.value(user) else f"the password in {url}"
+        draft.todo(f"put {where} into the environment as S3_PROXY_PASSWORD")
         draft.unneeded("S3_PROXY_PASSWORD, in the environment, has it", password)
     draft.set("store.s3.proxies", {"http": address, "https": address}, url, user)

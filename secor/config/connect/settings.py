@@ -113,6 +113,7 @@ STRAY = (
 def row_of(name: str, rows: Iterable[SinkSetting]) -> SinkSetting | None:
     """Return the row of a setting: the first that names it; None for an unknown one."""
     rows = tuple(rows)
+    # A row of the very name comes before one with a star, wherever it is in the table.
     exact = [row for row in rows if row.name == name]
     return next(iter([*exact, *(row for row in rows if row.matches(name))]), None)
 
@@ -129,6 +130,7 @@ def default_outcome(
     """Return what is reported of a setting that no converter has mapped or explained."""
     row = row_of(name, rows)
     if row is None:
+        # High, for many settings differ in one word: a wrong suggestion is worse than none.
         near = get_close_matches(name, [item.name for item in rows], n=1, cutoff=0.85)
         return PropertyOutcome.UNKNOWN, f"did you mean {near[0]}?" if near else ""
     if row.outcome is None:
@@ -149,6 +151,8 @@ def finish_connector(
     draft: Draft, program: str, source: str, rest: Callable[[str], tuple[PropertyOutcome, str]]
 ) -> tuple[str, Draft]:
     """Return the file and the draft; values that only Connect could look up are faults."""
+    # Last, over all lines: any setting may come from a vault, file or environment of the worker,
+    # and written into a file of ours the reference would be taken as the value.
     for line in [*draft.lines, *(line for lines in draft.rules.values() for line in lines)]:
         if _REFERENCE.search(str(line.value)):
             name = next(iter(line.names), line.key)

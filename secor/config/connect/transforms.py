@@ -52,6 +52,7 @@ def convert_transforms(draft: Draft, *, fields: bool) -> None:
         before = f"transforms.{name}."
         kind = draft.value(f"{before}type")
         own = kind.rpartition(".")[2]
+        # Nothing is lost by leaving these out: what they change is not stored.
         if own.endswith("$Key"):
             why = "keys are not stored with decoded fields, unless output.metadata_columns has _key"
             draft.unneeded(why, *_settings(draft, before))
@@ -61,6 +62,8 @@ def convert_transforms(draft: Draft, *, fields: bool) -> None:
         if made:
             steps += made
             sources += _settings(draft, before)
+        # Offset, partition and time of a message are columns that Secor adds itself: no step does
+        # it.
         elif own == "InsertField$Value" and fields:
             columns |= _inserted(draft, before)
         else:
@@ -98,10 +101,13 @@ def _replace_field(draft: Draft, before: str) -> list[Step]:
     if any(_list(draft, f"{before}{name}") for name in ("include", "whitelist", "predicate")):
         return []
     dropped = [*_list(draft, f"{before}exclude"), *_list(draft, f"{before}blacklist")]
+    # A name with a dot is one field to Connect, and a path here: another field would be dropped.
+    if any("." in name for name in dropped):
+        return []
     steps: list[Step] = [{"kind": "drop", "field": name} for name in dropped]
     for pair in _list(draft, f"{before}renames"):
         old, colon, new = pair.partition(":")
-        if not colon or "." in new:
+        if not colon or "." in pair:
             return []
         steps.append({"kind": "rename", "field": old, "to": new})
     return steps
@@ -112,6 +118,8 @@ def _mask_field(draft: Draft, before: str) -> list[Step]:
     if not text or draft.value(f"{before}predicate"):
         return []
     fields = _list(draft, f"{before}fields")
+    if any("." in name for name in fields):
+        return []
     return [{"kind": "mask", "field": name, "value": text} for name in fields]
 
 
@@ -125,6 +133,7 @@ def _inserted(draft: Draft, before: str) -> dict[str, str]:
     columns = {}
     for setting, column in _METADATA.items():
         name = f"{before}{setting}"
+        # Connect's marks for required and optional fields; columns here are always there.
         field = draft.value(name).rstrip("!?")
         if field:
             columns[name] = column
@@ -143,6 +152,7 @@ def _inserted(draft: Draft, before: str) -> dict[str, str]:
 def _name_counterpart(draft: Draft, before: str, own: str) -> None:
     plain = own.removesuffix("$Value")
     tombstones = draft.value(f"predicates.{draft.value(f'{before}predicate')}.type")
+    # People write this filter because the sink fails on tombstones; here none is needed.
     if plain == "Filter" and tombstones.endswith("RecordIsTombstone"):
         why = "messages without a value are no rows: text leaves them out, else quarantine has them"
         draft.unneeded(why, *_settings(draft, before))

@@ -46,6 +46,7 @@ def renamed_rules(
     A rule about a prefix is renamed where the template only puts something in front, for then
     it is about the same topics as before.
     """
+    # Then also rules about topics that do not exist yet keep their meaning.
     if is_whole and template == "{topic}":
         return RenamedRules(tuple(rules), (), ())
     before, placeholder, behind = template.partition("{topic}")
@@ -55,12 +56,16 @@ def renamed_rules(
     for rule in rules:
         if rule.resource != "TOPIC" or (rule.pattern == "LITERAL" and rule.name == _EVERY):
             kept.append(rule)
+        # Before names are changed: a rule about a topic that was left out must not be made under a
+        # name that the restore gives to no topic, where it might come to mean another one.
         elif not _is_about(rule, topics):
             elsewhere.append(rule)
         elif template == "{topic}":
             kept.append(rule)
         elif rule.pattern == "LITERAL" and placeholder:
             kept.append(replace(rule, name=template.replace("{topic}", rule.name)))
+        # With text behind the name no prefix covers the same topics: "logs-*" would have to become
+        # "logs-*-restored".
         elif rule.pattern == "PREFIXED" and placeholder and not behind:
             kept.append(replace(rule, name=before + rule.name))
         else:
@@ -111,6 +116,8 @@ def make_rules(options: Mapping[str, Any], renamed: RenamedRules) -> KindState:
     missing = set(renamed.rules).difference(read_access_rules(options))
     ordered = sorted(missing, key=lambda rule: (rule.permission != "DENY", rule))
     refused = create_access_rules(options, ordered) if ordered else []
+    # What the brokers have now counts, not what they answered: a request may time out and take
+    # effect, and a controller that lags may show less than it took.
     return state_of_rules(renamed, read_access_rules(options), _why(refused))
 
 
@@ -135,15 +142,13 @@ def state_of_quotas(
 ) -> KindState:
     """Compare quotas with those of the target, whose other values are not written over."""
     there = {group.entity: group.values for group in present}
-    others = [
-        schema_id for schema_id in wanted if _differs(schema_id, there.get(schema_id.entity, {}))
-    ]
+    others = [quota for quota in wanted if _differs(quota, there.get(quota.entity, {}))]
     obstacles = [
         f"quota of {quota.name}: the target has {_values(there[quota.entity])}, the archive"
         f" {_values(quota.values)}; run again with --force to set it"
         for quota in others
     ]
-    done = sum(_has_all(schema_id, there.get(schema_id.entity, {})) for schema_id in wanted)
+    done = sum(_has_all(quota, there.get(quota.entity, {})) for quota in wanted)
     return KindState("quotas", len(wanted), done, (*obstacles, *refused))
 
 
@@ -162,11 +167,12 @@ def _values(values: Mapping[str, float]) -> str:
 def make_quotas(options: Mapping[str, Any], wanted: Sequence[Quota], *, force: bool) -> KindState:
     """Set the quotas that are missing; with ``force`` also those that have other values."""
     there = {quota.entity: quota.values for quota in read_quotas(options)}
+    # Values that somebody set since are a choice: only a person with --force writes over it.
     missing = [
-        candidate
-        for candidate in wanted
-        if not _has_all(candidate, there.get(candidate.entity, {}))
-        and (force or not _differs(candidate, there.get(candidate.entity, {})))
+        quota
+        for quota in wanted
+        if not _has_all(quota, there.get(quota.entity, {}))
+        and (force or not _differs(quota, there.get(quota.entity, {})))
     ]
     refused = set_quotas(options, missing)
     return state_of_quotas(wanted, read_quotas(options), refused)

@@ -48,6 +48,7 @@ def expected_places(
     }
     known = frozenset(topics)
     names = Counter(map(job.target_name, known))
+    # Offsets of two sources in one target partition interleave: no offset there is exact.
     mixed = job.config.target.partitioning != "same" or any(name > 1 for name in names.values())
     return Counter(expected_place(offset, extents, known, is_mixed=mixed) for offset in offsets)
 
@@ -127,8 +128,11 @@ def commit_groups(admin: GroupAdmin, restored: RestoredGroups, *, force: bool) -
             for place, offset in wanted.items()
             if place not in there or (force and place in state.behind)
         }
+        # One request a group: Kafka takes a group's offsets as a whole, and one that is refused
+        # must not keep back the others.
         if missing:
             refused += _commit(admin, state.group, missing)
+    # Looked up again: a member may have started between the first look and the commit.
     states, _ = _states(admin, restored)
     return _summary(states, restored, refused)
 
@@ -149,7 +153,8 @@ def _states(
 ) -> tuple[list[GroupState], dict[str, dict[TopicPartition, Committed]]]:
     known = admin.states()
     present: dict[str, dict[TopicPartition, Committed]] = {}
-    asked = [schema_id for schema_id in restored.wanted if schema_id in known]
+    # Groups that the brokers do not know have no offsets, and need no request.
+    asked = [group for group in restored.wanted if group in known]
     for begin in range(0, len(asked), GROUPS_AT_ONCE):
         offsets, _ = admin.offsets_of(asked[begin : begin + GROUPS_AT_ONCE])
         present |= offsets

@@ -44,9 +44,9 @@ class KeptCluster:
     def group_offsets(self) -> list[GroupOffset]:
         """Return all offsets of all groups.  Raises ``CorruptFile``."""
         return [
-            GroupOffset(group, place, it.offset, it.metadata)
+            GroupOffset(group, place, committed.offset, committed.metadata)
             for group, content in self._contents("groups")
-            for place, it in sorted(decode_offsets(group, content).items())
+            for place, committed in sorted(decode_offsets(group, content).items())
         ]
 
     def access_rules(self) -> list[AccessRule]:
@@ -83,14 +83,16 @@ def kept_cluster(
     for kind in KINDS_OF_A_CLUSTER:
         for cluster, minute in kept_clusters(store, prefix, kind).items():
             name = unquote(cluster)
+            # Minutes are written so that their order as text is that of the times.
             newest[name] = max(minute, newest.get(name, ""))
     if wanted is not None and wanted not in newest:
         known = ", ".join(sorted(newest)) or "none"
         raise ConfigurationError(
             f"--cluster: nothing is kept of cluster {wanted}; kept are: {known}"
         )
-    candidates = {commit: newest[commit] for commit in newest if commit != target} or newest
-    chosen = wanted or max(candidates, key=lambda candidate: candidates[candidate], default=None)
+    # A backup of the new cluster may have begun already, and is newer than all of the lost one.
+    candidates = {cluster: newest[cluster] for cluster in newest if cluster != target} or newest
+    chosen = wanted or max(candidates, key=lambda cluster: candidates[cluster], default=None)
     if chosen is None:
         return KeptCluster(None, {}, {})
     states = {}
@@ -99,9 +101,9 @@ def kept_cluster(
         if state.minute is not None:
             states[kind] = state
     others = {
-        it: iso_time(seconds_of(minute))
-        for it, minute in sorted(newest.items())
-        if it not in (chosen, target)
+        cluster: iso_time(seconds_of(minute))
+        for cluster, minute in sorted(newest.items())
+        if cluster not in (chosen, target)
     }
     return KeptCluster(chosen, states, others)
 

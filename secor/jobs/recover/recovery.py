@@ -163,6 +163,7 @@ class Recovery:
         """Return what targets must still get, and what somebody has changed there."""
         waiting: dict[str, dict[str, str | None]] = {}
         changed: dict[str, list[str]] = {}
+        # Topics that others fill keep their own settings: nothing was held back there.
         if self.config.target.append:
             return waiting, changed
         wanted = self.config.target.settings
@@ -173,6 +174,7 @@ class Recovery:
                 kept = self.job.kept_topic(topic)
             except CorruptFile:
                 kept = None
+            # Two topics in one target have two opinions of its settings, and neither is right.
             if kept is None or kept.settings is None or names.count(name) > 1:
                 continue
             present = known[name].settings if name in known else None
@@ -228,6 +230,8 @@ class Recovery:
             quotas = self.kept.quotas()
             set_all = partial(make_quotas, self._options, quotas, force=force)
             yield self._safe("quotas", len(quotas), set_all)
+        # Last of all: retention that comes back before the groups have their offsets could delete
+        # what they still have to read.
         if hold:
             yield self.settings(topics)
         else:
@@ -335,6 +339,8 @@ def open_recovery(config: RestoreConfig, cluster: str | None) -> Iterator[Recove
                 sorted({source_partition.topic for source_partition in job.sources()})[:10],
             )
         until = None if source.until is None else source.until.timestamp()
+        # The journal of the new cluster may be in the same archive already, and must not be
+        # recovered onto itself.
         target = job.log.cluster_id()
         kept = kept_cluster(store, source.prefix, until=until, wanted=cluster, target=target)
         schemas = kept_registry(store, source.prefix, config.registry, until)

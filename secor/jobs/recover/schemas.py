@@ -50,7 +50,9 @@ def kept_registry(
         unquote(cluster): minute for cluster, minute in kept_clusters(store, prefix, KIND).items()
     }
     own = urlsplit(registry.url or "").netloc
-    name = own if own in newest else max(newest, key=lambda commit: newest[commit], default=None)
+    # The new registry mostly has another address: then what was kept last is the lost one's.
+    latest = max(newest, key=lambda server: newest[server], default=None)
+    name = own if own in newest else latest
     if name is None:
         return KeptRegistry(None, None)
     others = tuple(sorted(newest.keys() - {name}))
@@ -87,6 +89,7 @@ def schema_ids(kept: KeptRegistry, registry: Registry, framed: str | None) -> Sc
     if kept.state is None or registry.url is None:
         return None
     compared = compare_registries(kept.state, state_of(registry_server(registry)))
+    # While some are missing their ids are not known: what is written now could name a wrong schema.
     if not compared.ids or compared.missing:
         return None
     chosen = re.compile("(?!)" if framed is None else framed)
@@ -119,8 +122,12 @@ def _state(
     server = registry_server(registry)
     compared = compare_registries(kept.state, state_of(server))
     refused: list[str] = []
+    # Before anything is registered: once ids are given, messages with others must change, and which
+    # ones begin with an id nobody has said.
     if compared.ids and undecided:
         return _of(kept, compared, [_which_have_ids(undecided)])
+    # In rounds, for a schema can be registered only after those that it refers to, and the new
+    # registry's answer is the only order that counts.
     while apply and not refused and (compared.missing or compared.levels):
         before = len(compared.missing)
         refused = register(server, compared)

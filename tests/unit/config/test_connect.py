@@ -157,6 +157,44 @@ def test_transforms_become_steps_in_their_order(tmp_path: Path) -> None:
     assert "readers of the field kafka_offset read the column _offset" in draft.todos
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("ReplaceField", {"exclude": "user.name"}),
+        ("ReplaceField", {"renames": "user.name:user"}),
+        ("MaskField", {"fields": "user.name", "replacement": "***"}),
+    ],
+)
+def test_a_field_with_a_dot_in_its_name_is_not_taken_for_a_path(
+    kind: str, settings: dict[str, str], tmp_path: Path
+) -> None:
+    more = {f"transforms.a.{name}": value for name, value in settings.items()}
+    more["transforms.a.type"] = f"org.apache.kafka.connect.transforms.{kind}$Value"
+    config, draft = imported(tmp_path, {**CONFLUENT, "transforms": "a", **more})
+    assert "transforms" not in config["parser"]
+    assert draft.outcomes["transforms.a.type"][0] is PropertyOutcome.UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("settings", "where"),
+    [
+        ({"s3.proxy.user": "ann", "s3.proxy.password": "geheim"}, "the value of s3.proxy.password"),
+        ({"s3.proxy.url": "http://ann:geheim@proxy:3128"}, "the password in s3.proxy.url"),
+    ],
+)
+def test_a_proxys_password_is_left_to_the_environment(
+    settings: dict[str, str], where: str, tmp_path: Path
+) -> None:
+    more = {"s3.proxy.url": "http://proxy:3128", **settings}
+    path = tmp_path / "sink.json"
+    path.write_text(json.dumps({**CONFLUENT, **more}))
+    text, draft = convert(read(str(path), {}), path.name)
+    assert "geheim" not in text
+    proxies = tomllib.loads(text)["store"]["s3"]["proxies"]
+    assert proxies["https"] == "http://ann:${S3_PROXY_PASSWORD}@proxy:3128"
+    assert f"put {where} into the environment as S3_PROXY_PASSWORD" in draft.todos
+
+
 def test_aivens_template_gives_prefix_and_directories(tmp_path: Path) -> None:
     more = {
         "file.name.template": "raw/{{topic}}/dt={{timestamp:unit=yyyy}}-{{timestamp:unit=MM}}"
