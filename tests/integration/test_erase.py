@@ -56,9 +56,12 @@ def test_keys_are_erased_and_stay_away(
     produce(sandbox, topic, PARTITIONS, range(EACH, EACH + 100))
     wait_until(lambda: committed(config, topic, PARTITIONS) == EACH + 100, "the daemon goes on")
     assert running.stop() == 0
-    checked = run_secor("verify", str(config))
+    checked = run_secor("verify", str(config), "--json")
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert f"{without_key + 3} messages were erased" in checked.stdout
+    report = json.loads(checked.stdout)
+    assert sum(it["erased"] for it in report["partitions"]) == without_key + 3
+    on_spark = run_secor("verify", str(config), "--json", "--master", "local[2]")
+    assert (on_spark.returncode, on_spark.stdout) == (0, checked.stdout), on_spark.stderr
 
     # Somebody brings the old objects back, and takes away those that replaced them.
     with open_store(settings) as store:
@@ -71,6 +74,11 @@ def test_keys_are_erased_and_stay_away(
     checked = run_secor("verify", str(config))
     assert checked.returncode == 5
     assert "erased, and there again" in checked.stdout
+    looked = ("archive", "erase", str(config), "--topic", topic, "--keys", str(keys), "--dry-run")
+    alone = run_secor(*looked, "--json")
+    on_spark = run_secor(*looked, "--json", "--master", "local[2]")
+    assert json.loads(alone.stdout)["messages"] > 0
+    assert (on_spark.returncode, on_spark.stdout) == (0, alone.stdout), on_spark.stderr
     kept = {b"key-%d" % number for number in range(EACH) if number % 3}
     kept -= {b"key-1", b"key-10", b"key-1000"}
     shown = run_secor("cat", str(config), topic).stdout.splitlines()

@@ -18,7 +18,13 @@ from secor.archive.erasures import (
 from secor.archive.objects import Archive, ArchivedObject, visible
 from secor.archive.rewrite.carrying_out import InTasks, Rewriter
 from secor.archive.rewrite.carrying_out import Progress as Rewritten
-from secor.archive.rewrite.erasure_search import ErasureSearch, Progress, Searched, order_of_logs
+from secor.archive.rewrite.erasure_search import (
+    ErasureSearch,
+    Progress,
+    Searched,
+    SearchInTasks,
+    order_of_logs,
+)
 from secor.archive.rewrite.field_search import FieldSearch
 from secor.archive.rewrite.one_range import again_where_objects_go
 from secor.archive.rewrite.planning import Plan, RewriteResult, superseded
@@ -64,7 +70,8 @@ class Eraser:
 
     ``at`` and ``by`` are for people, who read the list.  With a ``search`` messages are chosen by a
     field instead of keys: they are looked for first, and the list has their offsets.  ``in_tasks``
-    and ``rewritten`` are those of the ``Rewriter``: where ranges are rewritten, and how many are.
+    and ``rewritten`` are those of the ``Rewriter``: where ranges are rewritten, and how many are;
+    ``search_in_tasks`` looks for messages by their keys elsewhere.
     """
 
     archive: Archive
@@ -77,6 +84,7 @@ class Eraser:
     search: FieldSearch | None = None
     in_tasks: InTasks | None = None
     rewritten: Rewritten = lambda _, __: None
+    search_in_tasks: SearchInTasks | None = None
 
     def look(self, keys: Collection[bytes | None], *, tombstones: bool) -> Searched:
         """Search, and put nothing.  Raises as ``run``."""
@@ -85,7 +93,7 @@ class Eraser:
             objects = self._objects()
             wanted = self._wanted(objects, keys, tombstones=tombstones)
             erasures = self._known().and_also(wanted)
-            search = ErasureSearch(self.archive, self.topic, erasures, self.progress)
+            search = self._search_of(erasures)
             return search.run(visible(objects))
 
         return again_where_objects_go(searched)
@@ -105,7 +113,7 @@ class Eraser:
             # The list is put before anything is searched or rewritten: from here on readers leave
             # the messages out, and a crash loses no request.
             erasures = agree(self.archive.store, erasures, wanted)
-        search = ErasureSearch(self.archive, self.topic, erasures, self.progress)
+        search = self._search_of(erasures)
         result = Searched()
 
         def choose(objects: list[ArchivedObject], _: list[ArchivedObject]) -> Plan:
@@ -153,6 +161,11 @@ class Eraser:
         root = self.archive.root(self.topic)
         versions = store.noncurrent(f"{root}/")
         return [version for version in versions if parse_key(root, version.key) is not None]
+
+    def _search_of(self, erasures: Erasures) -> ErasureSearch:
+        return ErasureSearch(
+            self.archive, self.topic, erasures, self.progress, self.search_in_tasks
+        )
 
     def _objects(self) -> list[ArchivedObject]:
         return list(self.archive.everything(self.topic, superseded=True))

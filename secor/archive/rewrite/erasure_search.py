@@ -8,7 +8,7 @@ which nothing is left gets objects without messages, so that its range stays in 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,6 +31,9 @@ from secor.core.errors import CorruptFile
 ERASED_FROM = frozenset({"", ".seq", ".parquet"})
 """Extensions of objects that may hold messages with keys, or offsets; "" is Java Secor's."""
 
+PART_BYTES = 256 << 20
+"""Bytes of objects that one task searches at least."""
+
 Progress = Callable[[int], None]
 """Called with how many bytes of objects were just searched."""
 
@@ -50,72 +53,53 @@ class Searched:
     unsearchable: dict[str, str] = field(default_factory=dict)
     later: int = 0
 
+    def add(self, other: Searched) -> None:
+        """Add the result of what comes next."""
+        self.ranges += other.ranges
+        self.objects += other.objects
+        self.messages += other.messages
+        self.emptied += other.emptied
+        self.found_hashes |= other.found_hashes
+        self.unsearchable.update(other.unsearchable)
+        self.later += other.later
+
 
 @dataclass(frozen=True, slots=True)
-class ErasureSearch:
-    """Looks for what lists name; makes a plan to erase it."""
+class SearchPart:
+    """Batches of one log to search for what is ``chosen``, by the lists up to ``newest``.
 
-    archive: Archive
-    topic: str
-    erasures: Erasures
-    progress: Progress = lambda _: None
+    ``by_key`` is whether the newest list has keys.
+    """
 
-    def plan(self, searched: Searched) -> Plan:
-        """Return the plan of what was found."""
-        newest = self.erasures.newest
-        return Plan(self.topic, tuple(searched.ranges), ERASING_VERSION, newest)
+    batches: tuple[StoredBatch, ...]
+    chosen: LogErasures
+    newest: int
+    by_key: bool
 
-    def run(self, objects: Iterable[ArchivedObject]) -> Searched:
-        """Read all objects that may hold such messages.
-
-        Raises ``NotFound`` where another run has replaced one meanwhile, ``Unavailable``.
-        """
+    def run(self, archive: Archive, progress: Progress = lambda _: None) -> Searched:
+        """Read the objects.  Raises as ``ErasureSearch.run``."""
         result = Searched()
-        objects = described_by_neighbours(list(objects), self._end)
-        by_log: defaultdict[tuple[int, int, str | None], list[ArchivedObject]] = defaultdict(list)
-        for archived in objects:
-            topic_id = archived.info.topic_id if archived.info else None
-            by_log[archived.name.partition, archived.name.generation, topic_id].append(archived)
-        for log, of_log in sorted(by_log.items(), key=order_of_logs):
-            chosen = self.erasures.of(*log)
-            if chosen:
-                end = max(end for end, _ in chosen.parts)
-                sizes = {archived.key: archived.size for archived in of_log}
-                with reading_ahead(self.archive, sizes) as ahead:
-                    for batch in batches_of(of_log):
-                        # Lists of offsets say by themselves where something is to be erased: the
-                        # rest need not be read.
-                        if not chosen.meets(batch.range.start, batch.range.end):
-                            result.objects += len(batch.objects)
-                        # Not committed yet: a daemon may still put it. Once it is committed, the
-                        # same command finds it.
-                        elif batch.range.end > end:
-                            result.later += len(batch.objects)
-                        else:
-                            self._batch(ahead, batch, chosen, result)
+        sizes = {stored.key: stored.size for batch in self.batches for stored in batch.objects}
+        with reading_ahead(archive, sizes) as ahead:
+            for batch in self.batches:
+                self._batch(ahead, batch, result, progress)
         return result
 
-    def _end(self, partition: int, generation: int) -> int:
-        return max(
-            (end for end, _ in self.erasures.of(partition, generation, None).parts), default=0
-        )
-
     def _batch(
-        self, archive: Archive, batch: StoredBatch, chosen: LogErasures, result: Searched
+        self, archive: Archive, batch: StoredBatch, result: Searched, progress: Progress
     ) -> None:
         counts: list[_Count] = []
-        by_key = bool(self.erasures.lists[self.erasures.newest].hashes)
         for archived in batch.objects:
             why = _unsearchable(archived)
             if why is None:
                 try:
-                    counts.append(_count(archive, archived, chosen, by_key))
+                    counts.append(_count(archive, archived, self.chosen, self.by_key))
                     result.found_hashes |= counts[-1].hashes
                 except CorruptFile as error:
                     why = str(error).removeprefix(f"{archived.key}: ")
             if why is not None:
                 result.unsearchable[archived.key] = why
-            self.progress(archived.size)
+            progress(archived.size)
         result.objects += len(counts)
         erased = sum(count.gone + count.emptied for count in counts)
         if not erased:
@@ -128,7 +112,93 @@ class ErasureSearch:
             return
         result.messages += erased
         result.emptied += sum(count.emptied for count in counts)
-        result.ranges.append(_range(batch, counts, self.erasures.newest))
+        result.ranges.append(_range(batch, counts, self.newest))
+
+
+SearchInTasks = Callable[[Sequence[SearchPart]], Iterable[Searched]]
+"""Searches parts elsewhere, such as in tasks of Spark; gives the results in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureSearch:
+    """Looks for what lists name; makes a plan to erase it.
+
+    Without ``in_tasks`` everything is read here, one batch after the other.
+    """
+
+    archive: Archive
+    topic: str
+    erasures: Erasures
+    progress: Progress = lambda _: None
+    in_tasks: SearchInTasks | None = None
+
+    def plan(self, searched: Searched) -> Plan:
+        """Return the plan of what was found."""
+        newest = self.erasures.newest
+        return Plan(self.topic, tuple(searched.ranges), ERASING_VERSION, newest)
+
+    def run(self, objects: Iterable[ArchivedObject]) -> Searched:
+        """Read all objects that may hold such messages.
+
+        Raises ``NotFound`` where another run has replaced one meanwhile, ``Unavailable``.
+        """
+        result = Searched()
+        parts = self._parts(objects, result)
+        if self.in_tasks is not None:
+            for searched in self.in_tasks([piece for part in parts for piece in _divided(part)]):
+                result.add(searched)
+        else:
+            for part in parts:
+                result.add(part.run(self.archive, self.progress))
+        return result
+
+    def _parts(self, objects: Iterable[ArchivedObject], result: Searched) -> Iterator[SearchPart]:
+        """Give what is to be read, log by log; count in ``result`` what need not be."""
+        objects = described_by_neighbours(list(objects), self._end)
+        by_log: defaultdict[tuple[int, int, str | None], list[ArchivedObject]] = defaultdict(list)
+        for archived in objects:
+            topic_id = archived.info.topic_id if archived.info else None
+            by_log[archived.name.partition, archived.name.generation, topic_id].append(archived)
+        newest = self.erasures.newest
+        for log, of_log in sorted(by_log.items(), key=order_of_logs):
+            chosen = self.erasures.of(*log)
+            if not chosen:
+                continue
+            end = max(end for end, _ in chosen.parts)
+            batches = []
+            for batch in batches_of(of_log):
+                # Lists of offsets say by themselves where something is to be erased: the rest need
+                # not be read.
+                if not chosen.meets(batch.range.start, batch.range.end):
+                    result.objects += len(batch.objects)
+                # Not committed yet: a daemon may still put it. Once it is committed, the same
+                # command finds it.
+                elif batch.range.end > end:
+                    result.later += len(batch.objects)
+                else:
+                    batches.append(batch)
+            if batches:
+                by_key = bool(self.erasures.lists[newest].hashes)
+                yield SearchPart(tuple(batches), chosen, newest, by_key)
+
+    def _end(self, partition: int, generation: int) -> int:
+        return max(
+            (end for end, _ in self.erasures.of(partition, generation, None).parts), default=0
+        )
+
+
+def _divided(part: SearchPart, least: int = PART_BYTES) -> Iterator[SearchPart]:
+    """Give parts of about one size, for tasks."""
+    batches: list[StoredBatch] = []
+    size = 0
+    for batch in part.batches:
+        batches.append(batch)
+        size += sum(archived.size for archived in batch.objects)
+        if size >= least:
+            yield replace(part, batches=tuple(batches))
+            batches, size = [], 0
+    if batches:
+        yield replace(part, batches=tuple(batches))
 
 
 def order_of_logs(item: tuple[tuple[int, int, str | None], object]) -> tuple[int, int, str]:

@@ -14,7 +14,6 @@ from secor.archive.rewrite.carrying_out import Rewriter
 from secor.archive.rewrite.planning import JoinedRange, Plan, RewriteLimits, RewriteResult, plan_of
 from secor.cli.archive.erase import erase_command
 from secor.cli.archive.expire import expire_command
-from secor.cli.archive.rewrite_options import RewriteOptions, rewriting_in_tasks, spark_options
 from secor.cli.backfill.publish import progress
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import (
@@ -25,6 +24,7 @@ from secor.cli.open_archive import (
     refuse_tables,
     require_stored,
 )
+from secor.cli.spark_tasks import SparkOptions, rewriting, spark_options, spark_tasks
 from secor.cli.topic_type import TOPIC, metrics_file_option
 from secor.config.load import load
 from secor.config.model import Config
@@ -141,10 +141,11 @@ def compact_command(
     if not dry_run:
         last_run.compacting(settings.group.name)
     results = []
-    options = RewriteOptions(master, conf, local_directory)
+    options = SparkOptions(master, conf)
     with open_store(settings) as store, open_workspace(local_directory) as workspace:
         routes = earlier_routes(settings, store)
-        with rewriting_in_tasks("compact", settings, routes, options) as tasks:
+        with spark_tasks("compact", options) as run:
+            tasks = rewriting("compact", run, settings, routes, local_directory)
             for name in _topics(settings, store, topic):
                 archive = archive_of(settings, name, store, routes)
                 join_small = partial(plan_of, name, limits=limits)

@@ -19,10 +19,10 @@ from secor.archive.rewrite.erasure_search import Searched
 from secor.archive.rewrite.field_search import FieldSearch
 from secor.archive.rewrite.planning import FailedRange, RewriteResult
 from secor.cli.archive.erased_values import Keys, encoding_option, lines_option, search_of
-from secor.cli.archive.rewrite_options import RewriteOptions, rewriting_in_tasks, spark_options
 from secor.cli.backfill.publish import progress
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, earlier_routes, human_size, require_stored
+from secor.cli.spark_tasks import SparkOptions, rewriting, searching, spark_options, spark_tasks
 from secor.cli.topic_type import TOPIC
 from secor.config.load import load
 from secor.config.model import Config
@@ -129,8 +129,8 @@ def erase_command(
             raise click.UsageError("--field: take --keys, --null-key and --empty-key away")
         wanted = Keys({})
         search = search_of(path, values_file, parser, topic)
-    options = RewriteOptions(master, conf, local_directory)
-    with _eraser(settings, topic, search, options) as eraser:
+    options = SparkOptions(master, conf)
+    with _eraser(settings, topic, search, options, local_directory) as eraser:
         if note:
             eraser.note(wanted.all, tombstones=tombstones)
             click.echo(
@@ -185,7 +185,11 @@ def _refuse_other_kinds(config: Config, where: Path, *, note: bool) -> None:
 
 @contextmanager
 def _eraser(
-    config: Config, topic: str, search: FieldSearch | None, options: RewriteOptions
+    config: Config,
+    topic: str,
+    search: FieldSearch | None,
+    options: SparkOptions,
+    directory: Path | None,
 ) -> Iterator[Eraser]:
     from secor.wiring.clients import open_ledger_for_operator, open_store
 
@@ -200,9 +204,17 @@ def _eraser(
         routes = earlier_routes(config, store)
         archive = archive_of(config, topic, store, routes)
         now, by = iso_time(time.time()), f"secor {__version__}"
-        with rewriting_in_tasks("erase", config, routes, options) as in_tasks:
+        with spark_tasks("erase", options) as tasks:
             yield Eraser(
-                archive, topic, secret, ledger.read, now, by, search=search, in_tasks=in_tasks
+                archive,
+                topic,
+                secret,
+                ledger.read,
+                now,
+                by,
+                search=search,
+                in_tasks=rewriting("erase", tasks, config, routes, directory),
+                search_in_tasks=searching(tasks, config, routes, topic),
             )
 
 

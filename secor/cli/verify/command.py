@@ -23,6 +23,7 @@ from secor.cli.open_archive import (
     quarantined_topics,
     require_stored,
 )
+from secor.cli.spark_tasks import SparkOptions, spark_options, spark_tasks, verifying
 from secor.cli.topic_type import TOPIC, partitions_option
 from secor.cli.verify.engines import by_option, look_up_option
 from secor.cli.verify.evidence import EvidenceFile, evidence_of, evidence_options
@@ -33,7 +34,6 @@ from secor.config.model import Config
 from secor.core.errors import ConfigurationError, LedgerCorrupt
 from secor.core.model import TopicPartition
 from secor.core.ports import Log, OffsetLedger
-from secor.verify.archive.parsed_objects import Parsing
 from secor.verify.archive.report import ArchiveReport, PartitionReport
 from secor.verify.archive.verifier import Verifier, verify_archive_only
 from secor.verify.finding import report_text
@@ -82,6 +82,7 @@ class Watch:
 @look_up_option
 @source_options
 @evidence_options
+@spark_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     config: Path,
@@ -95,6 +96,8 @@ def command(
     look_up: int | None,
     evidence: Path | None,
     sign_with: Path | None,
+    master: str | None,
+    conf: tuple[str, ...],
     as_json: bool,
     **of_source: Any,
 ) -> int:
@@ -113,10 +116,18 @@ def command(
     from, instead of with the log: each row, column by column.
     With --evidence, the ranges, messages, holes and hashes that were compared are written to a
     file, which 'secor evidence check' compares with the archive later, without Kafka.
+    With --master, ranges of objects are compared with the topics in tasks of Spark, which must
+    reach the store and Kafka.
     """
     settings = load(config, os.environ)
     evidence_file = evidence_of(settings, config, evidence, sign_with, start, generations)
     source = SourceOptions(**of_source)
+    spark = SparkOptions(master, conf)
+    if (master or conf) and (settings.group.kind == "table" or archive_only or evidence_file):
+        raise ConfigurationError(
+            f"{config}: --master and --conf are for archives that are compared with their topics:"
+            " without --archive-only and --evidence. For tables set [spark]"
+        )
     if source.source is not None:
         if settings.group.kind != "table" or rows_only or archive_only:
             raise ConfigurationError(
@@ -143,12 +154,13 @@ def command(
             " for them alone"
         )
     report = ArchiveReport(with_topic=not archive_only)
-    with _progress(enabled=not as_json) as watch:
+    # Tasks show their own progress.
+    with _progress(enabled=not as_json and master is None) as watch:
         if archive_only:
             reports = _alone(settings, topics, partitions, generations, watch, evidence_file)
         else:
             reports = _compared(
-                settings, topics, partitions, start, generations, watch, evidence_file
+                settings, topics, partitions, start, generations, watch, evidence_file, spark
             )
         report.partitions += reports
     _require(partitions, report, archive_only=archive_only)
@@ -208,14 +220,17 @@ def _compared(
     generations: tuple[int, ...],
     watch: Watch,
     evidence: EvidenceFile | None,
+    spark: SparkOptions,
 ) -> Iterator[PartitionReport]:
     from secor.wiring.clients import open_ledger_for_operator, open_reader, open_store
+    from secor.wiring.reading_tasks import parsing_of
 
     kafka = config.kafka
     with (
         open_store(config) as store,
         open_ledger_for_operator(config) as ledger,
         open_reader(config) as reader,
+        spark_tasks("verify", spark) as tasks,
     ):
         routes = earlier_routes(config, store)
         names = topics or kafka.topics or reader.topics(kafka.topics_pattern, kafka.topics_exclude)
@@ -242,10 +257,11 @@ def _compared(
                 from_first_object=kafka.reset == "latest",
                 progress=watch.advance,
                 looked=watch.looked,
-                parsing=_parsing(config, topic),
+                parsing=parsing_of(config, topic),
                 inventories=evidence is not None,
                 secret=secret_of(config),
                 erased_beyond=config.erase.apply,
+                in_tasks=verifying(tasks, config, routes, topic),
             )
             chosen = [number for number in numbers if not partitions or number in partitions]
             for report in verifier.verify(topic, chosen, reader.topic_id(topic)):
@@ -265,16 +281,6 @@ def offsets_to_compare(
         return 0
     log_range = log.log_range(topic_partition)
     return max(0, min(committed or 0, log_range.end) - max(log_range.start, start or 0))
-
-
-def _parsing(config: Config, topic: str) -> Parsing | None:
-    from secor.parsing.pipeline import Pipeline
-    from secor.wiring.plans import plan_for
-
-    if config.group.kind != "partition":
-        return None
-    parser = plan_for(config, topic, limited=False).parser
-    return Parsing(parser, isinstance(parser, Pipeline) and parser.gives_values)
 
 
 @contextmanager

@@ -53,11 +53,16 @@ class PartitionCheck:
         parsing: Parsing | None = None,
         inventory: Inventory | None = None,
         erased: LogErasures = NOTHING_ERASED,
+        is_first: bool = True,
+        is_last: bool = True,
     ) -> None:
         """``parsing`` is for groups that parse; ``inventory`` is taken on the way, if wanted.
 
-        What is ``erased`` must not be in an object, and need not.
+        What is ``erased`` must not be in an object, and need not.  A piece of a topic partition
+        ``is_first``, or ``is_last``, or neither: what is said once of the log, one of these says.
         """
+        self._is_first = is_first
+        self._is_last = is_last
         self.report = PartitionReport(topic_partition, objects=len(objects), inventory=inventory)
         self._parsing = parsing
         self._erased = erased
@@ -106,13 +111,14 @@ class PartitionCheck:
 
     def _note_limits(self, log_range: LogRange) -> None:
         committed = self._bounds.committed
-        self.report.behind = max(0, log_range.end - max(committed, log_range.start))
-        self.report.withheld = log_range.withheld
-        if self._bounds.start < log_range.start:
+        if self._is_last:
+            self.report.behind = max(0, log_range.end - max(committed, log_range.start))
+            self.report.withheld = log_range.withheld
+        if self._is_first and self._bounds.start < log_range.start:
             self.report.notes.append(
                 f"the log begins at offset {log_range.start}: nothing below it can be compared"
             )
-        if committed > log_range.last:
+        if self._is_last and committed > log_range.last:
             self.report.found_range(
                 FindingKind.EXTRA,
                 log_range.last,

@@ -144,6 +144,11 @@ class PartitionReport:
         """Note ``count`` troubles in ``[start, end)``; joins the one before where they meet."""
         # The count goes on behind LISTED findings.
         self.counts[kind] += count
+        self._list(kind, start, end, count, key, text)
+
+    def _list(
+        self, kind: FindingKind, start: int, end: int, count: int, key: str | None, text: str
+    ) -> None:
         whole = (self.topic_partition, kind, start, end, count, key, text)
         numbers = range(len(self.findings) - 1, -1, -1)
         last = next((n for n in numbers if self.findings[n].kind is kind), None)
@@ -161,6 +166,17 @@ class PartitionReport:
         self.counts += other.counts
         self.findings += other.findings[: max(0, LISTED - len(self.findings))]
         self.counted += other.counted
+
+    def extend(self, other: PartitionReport) -> None:
+        """Add the report of the piece of the topic partition that comes next."""
+        for name in COUNTERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.counts += other.counts
+        for finding in other.findings:
+            details = finding.details
+            places = (details[name] for name in ("start", "end", "count", "key", "text"))
+            self._list(finding.kind, *places)
+        self.notes += other.notes
 
     def as_json(self) -> dict[str, object]:
         """Return it for ``--json``."""
@@ -186,6 +202,14 @@ class PartitionReport:
             "findings": [finding.as_json() for finding in self.findings],
             "notes": self.notes,
         }
+
+
+COUNTERS = (
+    *("objects", "compared", "values_only", "offsets_only", "counted", "filtered", "erased"),
+    *("quarantined", "passed_over", "below_log", "unlogged", "superseded", "in_progress"),
+    *("behind", "withheld"),
+)
+"""Names of what a ``PartitionReport`` counts, besides findings."""
 
 
 @dataclass(slots=True)

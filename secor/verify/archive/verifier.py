@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from secor.archive.beginning import Beginnings
-from secor.archive.erasures import LogErasures, Secret, read_erasures
+from secor.archive.erasures import Secret, read_erasures
 from secor.archive.objects import Archive, ArchivedObject, reading_ahead
-from secor.archive.quarantine.listing import marker_key, markers, read_marker
-from secor.core.errors import CorruptFile, LedgerCorrupt
+from secor.core.errors import LedgerCorrupt
 from secor.core.model import Entry, TopicPartition, next_offset
 from secor.core.ports import Log, OffsetLedger
 from secor.core.text import how_many
 from secor.verify.archive.inventory import Inventory
 from secor.verify.archive.offline_check import check_alone
 from secor.verify.archive.parsed_objects import Parsing
-from secor.verify.archive.partition import ComparedRange, PartitionCheck
+from secor.verify.archive.partition import ComparedRange
+from secor.verify.archive.partition_work import (
+    InTasks,
+    PartitionWork,
+    Progress,
+    Reading,
+    in_pieces,
+    settled_objects,
+)
 from secor.verify.archive.report import PartitionReport
-from secor.verify.finding import FindingKind
-
-Progress = Callable[[TopicPartition, int], None]
-"""Called with how many offsets of a topic partition were just passed."""
 
 Looked = Callable[[str, int], None]
 """Called with how many objects of a topic were just looked at."""
@@ -39,7 +42,8 @@ class Verifier:
     ``generations`` limits the objects looked at; without it all are, and of an offset in
     several generations the newest counts.  ``start`` is the first offset to compare; None
     is the log's start, or with ``from_first_object`` where the archive begins, for groups
-    that did not begin at the log's start.  ``inventories`` are taken for evidence.
+    that did not begin at the log's start.  ``inventories`` are taken for evidence, and not
+    ``in_tasks``, which compares pieces elsewhere.
     """
 
     archive: Archive
@@ -54,13 +58,34 @@ class Verifier:
     inventories: bool = False
     secret: Secret | None = None
     erased_beyond: bool = False
+    in_tasks: InTasks | None = None
 
     def verify(
         self, topic: str, partitions: Iterable[int], topic_id: str | None = None
     ) -> Iterator[PartitionReport]:
         """Give a report for each partition, and for others that have objects.
 
-        ``topic_id`` is the broker's, where known.
+        ``topic_id`` is the broker's, where known.  Raises ``ConfigurationError`` where the secret
+        of erased keys is another one, ``Unavailable``, ``AccessDenied``.
+        """
+        works = self._works(topic, partitions, topic_id)
+        if self.in_tasks is not None:
+            yield from in_pieces(list(works), self.in_tasks)
+            return
+        reading = None
+        for work in works:
+            # After the listing, which comes with the first work: what was erased before it must be
+            # explained.
+            if reading is None:
+                root = self.archive.root(topic)
+                erasures = read_erasures(self.archive.store, root, self.secret).require()
+                reading = Reading(self.archive, self.log, self.parsing, erasures, self.progress)
+            yield work.check(reading, self._inventory(work))
+
+    def _works(
+        self, topic: str, partitions: Iterable[int], topic_id: str | None
+    ) -> Iterator[PartitionWork]:
+        """Give what to compare.
 
         The ledger is read before the listing and again after it: what was committed
         before must be listed, what was not even started afterwards must not be.  Where its entry
@@ -72,8 +97,6 @@ class Verifier:
         before = {number: self._entry(TopicPartition(topic, number), faults) for number in wanted}
         objects = self._objects(topic)
         beginnings = self.archive.beginnings(topic)
-        root = self.archive.root(topic)
-        erasures = read_erasures(self.archive.store, root, self.secret).require()
         for number in sorted(wanted | objects.keys()):
             topic_partition = TopicPartition(topic, number)
             # After the listing: objects beyond what is begun by now have no business there.
@@ -84,29 +107,16 @@ class Verifier:
             begins = _beginning(beginnings, number, current)
             if topic_partition in faults:
                 entry = after = Entry(_stored_end(ordered))
-            with reading_ahead(
-                self.archive, {archived.key: archived.size for archived in ordered}
-            ) as archive:
-                report = replace(self, archive=archive)._verify(
-                    topic_partition,
-                    entry,
-                    after,
-                    ordered,
-                    begins,
-                    erasures.of(number, None, after.topic_id, beyond=self.erased_beyond),
-                )
+            work = self._work(topic_partition, entry, after, ordered, begins)
+            closing = []
             if begins:
-                report.notes.append(
-                    f"the archive begins at offset {begins}: what was below has expired"
-                )
-            if topic_partition in faults:
-                report.found_range(FindingKind.LEDGER, 0, 0, text=faults[topic_partition])
+                closing.append(f"the archive begins at offset {begins}: what was below has expired")
             if topic_id and after.topic_id and topic_id != after.topic_id:
-                report.notes.append(
+                closing.append(
                     f"the topic was deleted and created again (id {after.topic_id}, now {topic_id})"
                     ": these are other messages; see secor offsets accept"
                 )
-            yield report
+            yield replace(work, closing=tuple(closing), fault=faults.get(topic_partition))
 
     def _entry(self, topic_partition: TopicPartition, faults: dict[TopicPartition, str]) -> Entry:
         """Read an entry; what makes it unreadable goes to ``faults``."""
@@ -125,57 +135,46 @@ class Verifier:
                 self.looked(topic, LOOKED)
         return by_partition
 
-    def _verify(
+    def _work(
         self,
         topic_partition: TopicPartition,
         before: Entry,
         after: Entry,
         objects: Sequence[ArchivedObject],
         begins: int,
-        erased: LogErasures,
-    ) -> PartitionReport:
+    ) -> PartitionWork:
         current = [archived for archived in objects if not _of_earlier_topic(archived, after)]
         start = max(begins, self._start(current))
         committed = start if before.committed is None else before.committed
         # An intent's objects may be there: its batch is about to be committed.
         allowed = max(committed, after.committed or 0, after.intent.end if after.intent else 0)
-        settled = _settled(self.archive, topic_partition, current)
-        check = PartitionCheck(
-            topic_partition,
-            settled.objects,
-            archive=self.archive,
-            log=self.log,
-            bounds=ComparedRange(start, committed, allowed),
-            progress=self.progress,
-            parsing=self.parsing,
-            inventory=self._inventory(start, committed, settled.objects),
-            erased=erased,
-        )
-        waiting = [archived for archived in settled.objects if self.archive.in_quarantine(archived)]
-        check.report.quarantined = sum(
-            archived.info.records for archived in waiting if archived.info
-        )
-        settled.add_to(check.report)
+        remarks = []
         if before.committed is None and current:
-            check.report.notes.append(
+            remarks.append(
                 "the ledger has no entry: nothing counts as committed; see secor offsets recover"
             )
         if len(current) < len(objects):
-            check.report.notes.append(
+            remarks.append(
                 f"{how_many(len(objects) - len(current), 'object is', 'objects are')} of an earlier"
                 " topic of this name"
             )
-        return check.run()
+        return PartitionWork(
+            topic_partition,
+            ComparedRange(start, committed, allowed),
+            settled_objects(self.archive, topic_partition, current),
+            after.topic_id,
+            self.erased_beyond,
+            remarks=tuple(remarks),
+        )
 
-    def _inventory(
-        self, start: int, committed: int, objects: Sequence[ArchivedObject]
-    ) -> Inventory | None:
+    def _inventory(self, work: PartitionWork) -> Inventory | None:
         """Return an empty one, of the objects of committed batches."""
         if not self.inventories:
             return None
-        committed_objects = [stored for stored in objects if stored.batch_start < committed]
-        first = min((archived.batch_start for archived in committed_objects), default=start)
-        return Inventory(first, committed_objects)
+        committed = work.bounds.committed
+        objects = [stored for stored in work.objects if stored.batch_start < committed]
+        first = min((stored.batch_start for stored in objects), default=work.bounds.start)
+        return Inventory(first, objects)
 
     def _start(self, objects: Sequence[ArchivedObject]) -> int:
         if self.start is not None:
@@ -208,51 +207,6 @@ def _order(archived: ArchivedObject) -> tuple[int, int]:
     return archived.batch_start, archived.first_offset
 
 
-@dataclass
-class _Settled:
-    """``objects`` without those of replays under way; markers that cannot be read, and why."""
-
-    objects: Sequence[ArchivedObject]
-    unfinished: int = 0
-    damaged: list[tuple[ArchivedObject, str]] = field(default_factory=list)
-
-    def add_to(self, report: PartitionReport) -> None:
-        """Put into the report what was met."""
-        for archived, why in self.damaged:
-            key, offset = marker_key(archived.name), archived.first_offset
-            text = why.removeprefix(f"{key}: ")
-            report.found_range(FindingKind.CORRUPT, offset, next_offset(offset), key=key, text=text)
-        if self.unfinished:
-            report.notes.append(
-                f"{how_many(self.unfinished, 'object')} in quarantine: a replay is under way, or"
-                " was interrupted: say secor quarantine replay again"
-            )
-
-
-def _settled(
-    archive: Archive, topic_partition: TopicPartition, objects: Sequence[ArchivedObject]
-) -> _Settled:
-    """Leave out what unfinished replays have put: their last step, which takes the messages out
-    of quarantine, is still to come.
-    """
-    bad = [archived for archived in objects if archive.in_quarantine(archived)]
-    # Only where something is in quarantine: elsewhere nothing can be replayed, and the listing is
-    # spared.
-    marked = set(markers(archive, topic_partition, start=0, generation=0)) if bad else ()
-    settled, put = _Settled(objects), set[str]()
-    for archived in bad:
-        try:
-            replay = read_marker(archive, archived) if marker_key(archived.name) in marked else None
-        except CorruptFile as error:
-            settled.damaged.append((archived, str(error)))
-            continue
-        if replay is not None:
-            settled.unfinished += 1
-            put.update(replay.keys)
-    settled.objects = [archived for archived in objects if archived.key not in put]
-    return settled
-
-
 def _of_earlier_topic(archived: ArchivedObject, entry: Entry) -> bool:
     known = archived.info.topic_id if archived.info else None
     return known is not None and entry.topic_id is not None and known != entry.topic_id
@@ -278,7 +232,7 @@ def verify_archive_only(
     for number, objects in sorted(by_partition.items()):
         ordered = sorted(objects, key=lambda archived: (archived.name.generation, _order(archived)))
         with reading_ahead(archive, {archived.key: archived.size for archived in ordered}) as ahead:
-            settled = _settled(archive, TopicPartition(topic, number), ordered)
+            settled = settled_objects(archive, TopicPartition(topic, number), ordered)
             inventory = None
             if inventories and settled.objects:
                 start = min(archived.batch_start for archived in settled.objects)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import pickle
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,9 +25,10 @@ from secor.archive.erasures import (
     read_erasures,
 )
 from secor.archive.objects import Archive
+from secor.archive.rewrite import erasure_search
 from secor.archive.rewrite.carrying_out import Rewriter
 from secor.archive.rewrite.erasing import Eraser
-from secor.archive.rewrite.erasure_search import Searched
+from secor.archive.rewrite.erasure_search import PART_BYTES, Searched, SearchPart
 from secor.archive.rewrite.field_search import FieldSearch
 from secor.archive.rewrite.planning import RewriteLimits, RewriteResult, plan_of
 from secor.batch.workspace import Workspace
@@ -607,3 +609,33 @@ def test_hashes_are_hmac() -> None:
         hashed = Secret(secret).hasher("clicks")
         for key, text in ((b"a", b"clicks\0key\0a"), (None, b"clicks\0null")):
             assert hashed(key) == hmac.digest(secret, text, "sha256")[:16]
+
+
+def test_a_search_in_parts_finds_the_same_in_the_same_order(tmp_path: Path) -> None:
+    store, numbers = filled(), []
+    damaged = sorted(key for key in store.objects if "dt=1" in key)[1]
+    broken = store.objects[damaged]
+    store.objects[damaged] = replace(broken, content=broken.content[:40])
+    here = eraser(store, committed=24)
+
+    def in_tasks(parts: Sequence[SearchPart]) -> list[Searched]:
+        numbers.append(len(parts))
+        sent = pickle.loads(pickle.dumps(parts))  # noqa: S301  # our own
+        return [part.run(Archive(store, "p")) for part in sent]
+
+    for least, parts in ((1, 2), (PART_BYTES, 1)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(erasure_search._divided, "__defaults__", (least,))
+            there = replace(here, search_in_tasks=in_tasks)
+            for wanted in ([b"a", None], [b"nobody"]):
+                expected = here.look(wanted, tombstones=False)
+                assert there.look(wanted, tombstones=False) == expected
+                assert expected.later == 2
+                assert damaged in expected.unsearchable
+        assert set(numbers) == {parts}
+        numbers.clear()
+    searched, outcomes = replace(here, search_in_tasks=in_tasks).run(
+        [b"a"], Workspace(tmp_path / "local", "w"), tombstones=False
+    )
+    assert searched.messages == 2  # of the batch that can be read
+    assert sum(len(outcome.done) for outcome in outcomes) == 1

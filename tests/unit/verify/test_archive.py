@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import io
+import pickle
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -9,11 +12,14 @@ from typing import BinaryIO
 import pytest
 
 from secor.adapters.local import DirectoryStore
+from secor.archive.erasures import read_erasures
 from secor.archive.objects import Archive
 from secor.core.model import Entry, Intent, LogRange, OffsetRange, TopicPartition
 from secor.core.ports import LogFormat
 from secor.formats import format_of_key, make_format
+from secor.verify.archive import partition_work
 from secor.verify.archive.object_sources import ObjectSource
+from secor.verify.archive.partition_work import PartitionWork, Reading
 from secor.verify.archive.report import ArchiveReport, PartitionReport
 from secor.verify.archive.verifier import Verifier, verify_archive_only
 from secor.verify.finding import FindingKind
@@ -37,13 +43,89 @@ def log_of(*numbers: int, end: int) -> MemoryLog:
 
 
 def report(
-    shelf: Shelf, log: MemoryLog, committed: int | None, **settings: object
+    shelf: Shelf,
+    log: MemoryLog,
+    committed: int | None,
+    *,
+    divided: bool = True,
+    **settings: object,
 ) -> PartitionReport:
+    """Compare; unless not ``divided``, see that pieces find the same."""
     ledger = settings.pop("ledger", None) or OperatorLedger({CLICKS: Entry(committed)})
     archive = Archive(shelf.store, "backup", formats=partial(format_of_key))
     verifier = Verifier(archive, log, ledger, **settings)  # type: ignore[arg-type]
     (found,) = verifier.verify("clicks", [0])
+    if divided:
+        assert_same_in_pieces(verifier)
     return found
+
+
+def assert_same_in_pieces(verifier: Verifier) -> list[int]:
+    """See that pieces, as tasks do them, find what one comparison finds.
+
+    Returns how many pieces were compared side by side, each time.  The log is read message by
+    message: findings end where chunks do.
+    """
+    assert isinstance(verifier.log, MemoryLog)
+    whole = replace(verifier, log=replace(verifier.log, step=1), progress=None, looked=None)
+    numbers: list[int] = []
+
+    def in_tasks(works: Sequence[PartitionWork]) -> list[PartitionReport]:
+        numbers.append(len(works))
+        root = whole.archive.root("clicks")
+        erasures = read_erasures(whole.archive.store, root, whole.secret)
+        reading = Reading(whole.archive, whole.log, whole.parsing, erasures)
+        sent = pickle.loads(pickle.dumps(works))  # noqa: S301  # our own
+        return [work.check(reading) for work in sent]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(partition_work.PartitionWork.pieces, "__defaults__", (1,))
+        patch.setattr(partition_work.in_pieces, "__defaults__", (1,))
+        (pieces,) = replace(whole, in_tasks=in_tasks).verify("clicks", [0])
+    (expected,) = whole.verify("clicks", [0])
+    assert pieces.as_json() == expected.as_json()
+    return numbers
+
+
+def verifier_of(shelf: Shelf, log: MemoryLog, committed: int) -> Verifier:
+    ledger = OperatorLedger({CLICKS: Entry(committed)})
+    return Verifier(Archive(shelf.store, "backup", formats=partial(format_of_key)), log, ledger)
+
+
+@pytest.mark.parametrize("log_format", [*LOSSLESS, TEXTS[0]], ids=lambda one: one.extension)
+def test_every_kind_of_finding_is_the_same_in_pieces(tmp_path: Path, log_format: LogFormat) -> None:
+    shelf = shelf_of(tmp_path, log_format)
+    keys = [
+        shelf.put(messages(range(start, start + 10)), OffsetRange(start, start + 10))
+        for start in range(0, 80, 10)
+    ]
+    wrong = messages(range(20, 30), value=lambda offset: b"other %d" % (offset // 22))
+    (tmp_path / "bucket" / keys[2]).unlink()
+    shelf.put(wrong, OffsetRange(20, 30), output_partition="offset=1")
+    shelf.put(messages(range(5, 9)), OffsetRange(0, 10), output_partition="offset=1")
+    (tmp_path / "bucket" / keys[4]).unlink()
+    broken = tmp_path / "bucket" / keys[5]
+    broken.write_bytes(broken.read_bytes()[:-9])
+    log = log_of(*range(2, 62), *range(64, 70), end=90)
+    assert max(assert_same_in_pieces(verifier_of(shelf, log, 65))) == 6
+    found = report(shelf, log, 65)
+    assert {"missing", "different", "extra"} <= counts(found).keys()
+    assert ("corrupt" in counts(found)) == (log_format in LOSSLESS)
+
+
+def test_batches_are_in_one_piece_whatever_their_objects_hold(tmp_path: Path) -> None:
+    log = log_of(*range(40), end=40)
+    for number, stray in enumerate((range(10, 22), range(20, 27), range(8, 20))):
+        shelf = shelf_of(tmp_path / str(number))
+        three_batches(shelf)
+        shelf.put(messages(stray), OffsetRange(10, 25), output_partition="offset=1")
+        # What the last one's name says is below its batch: where it ends is not known either.
+        pieces = 1 if stray.start < 10 else 3
+        assert assert_same_in_pieces(verifier_of(shelf, log, 40)) == [pieces]
+    overlapping = shelf_of(tmp_path / "overlapping")
+    three_batches(overlapping)
+    overlapping.put(messages(range(20, 30)), OffsetRange(20, 30), output_partition="offset=1")
+    assert assert_same_in_pieces(verifier_of(overlapping, log, 40)) == [2]
 
 
 def counts(found: PartitionReport) -> dict[str, int]:
@@ -487,7 +569,7 @@ def test_many_small_objects_are_fetched_ahead_and_once(
             output_partition=f"offset={first}",
         )
     opened = opening(monkeypatch)
-    found = report(shelf, log_of(*range(400), end=400), 400)
+    found = report(shelf, log_of(*range(400), end=400), 400, divided=False)
     assert counts(found) == {}
     assert found.compared == 400
     assert len({key for key, _ in opened}) == len(opened) == 80
@@ -511,7 +593,7 @@ def test_objects_of_many_output_partitions_are_fetched_no_oftener_than_read(
     else:
         # Of a group that does not parse nothing has to be looked into first; of one that parses
         # one object of each fingerprint.
-        found = report(shelf, log_of(*range(400), end=400), 400)
+        found = report(shelf, log_of(*range(400), end=400), 400, divided=False)
     assert counts(found) == {}
     assert found.compared == 400
     assert len(opened) == (101 if alone else 100)
