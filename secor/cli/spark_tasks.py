@@ -127,9 +127,9 @@ def searching(
         return None
 
     def in_tasks(parts: Sequence[SearchPart]) -> list[Searched]:
-        from secor.wiring.reading_tasks import TopicSettings, search_parts
+        from secor.wiring.reading_tasks import ReadingTask, search_parts
 
-        settings = TopicSettings.of(config, routes, topic)
+        settings = ReadingTask.of(config, routes, topic)
         return tasks(f"searching {topic}", partial(search_parts, settings), parts)
 
     return in_tasks
@@ -143,9 +143,9 @@ def verifying(
         return None
 
     def in_tasks(works: Sequence[PartitionWork]) -> list[PartitionReport]:
-        from secor.wiring.reading_tasks import TopicSettings, check_pieces
+        from secor.wiring.reading_tasks import ReadingTask, check_pieces
 
-        settings = TopicSettings.of(config, routes, topic)
+        settings = ReadingTask.of(config, routes, topic)
         return tasks(f"verifying {topic}", partial(check_pieces, settings), works)
 
     return in_tasks

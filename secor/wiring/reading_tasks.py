@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from secor.archive.rewrite.erasure_search import Searched, SearchPart
 from secor.config.model import Config
 from secor.verify.archive.parsed_objects import Parsing
-from secor.verify.archive.partition_work import PartitionWork, Reading
+from secor.verify.archive.partition_work import ComparedSources, PartitionWork
 from secor.verify.archive.report import PartitionReport
 from secor.wiring.archives import Routes, archive_of, erasures_of
 from secor.wiring.clients import open_reader, open_store
 
 
 @dataclass(frozen=True, slots=True)
-class TopicSettings:
+class ReadingTask:
     """The input of a task: the configuration as it is valid on the driver, and a topic."""
 
     config: Config
@@ -26,7 +26,7 @@ class TopicSettings:
     topic: str
 
     @classmethod
-    def of(cls, config: Config, routes: Routes, topic: str) -> TopicSettings:
+    def of(cls, config: Config, routes: Routes, topic: str) -> ReadingTask:
         """Return it in a form that can be sent."""
         return cls(config, {name: tuple(others) for name, others in routes.items()}, topic)
 
@@ -43,7 +43,7 @@ def parsing_of(config: Config, topic: str) -> Parsing | None:
 
 
 def check_pieces(
-    settings: TopicSettings, works: Iterator[PartitionWork]
+    settings: ReadingTask, works: Iterator[PartitionWork]
 ) -> Iterator[PartitionReport]:
     """Compare a task's pieces of topic partitions: what runs on an executor.
 
@@ -53,12 +53,12 @@ def check_pieces(
     with open_store(config) as store, open_reader(config) as reader:
         archive = archive_of(config, topic, store, settings.routes)
         erasures = erasures_of(config, archive, topic)
-        reading = Reading(archive, reader, parsing_of(config, topic), erasures)
+        reading = ComparedSources(archive, reader, parsing_of(config, topic), erasures)
         for work in works:
             yield work.check(reading)
 
 
-def search_parts(settings: TopicSettings, parts: Iterator[SearchPart]) -> Iterator[Searched]:
+def search_parts(settings: ReadingTask, parts: Iterator[SearchPart]) -> Iterator[Searched]:
     """Look for messages to erase in a task's batches: what runs on an executor.
 
     Raises as ``SearchPart.run``.

@@ -32,8 +32,8 @@ PIECE_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What a comparison reads with; ``erasures`` explain messages of the topic that are gone."""
+class ComparedSources:
+    """The sources of a comparison; ``erasures`` explain messages of the topic that are gone."""
 
     archive: Archive
     log: Log
@@ -69,7 +69,9 @@ class PartitionWork:
         """The objects to compare."""
         return self.settled.objects
 
-    def check(self, reading: Reading, inventory: Inventory | None = None) -> PartitionReport:
+    def check(
+        self, reading: ComparedSources, inventory: Inventory | None = None
+    ) -> PartitionReport:
         """Compare.  Raises ``Unavailable``, ``AccessDenied``."""
         number = self.topic_partition.partition
         erased = reading.erasures.of(number, None, self.topic_id, beyond=self.beyond)

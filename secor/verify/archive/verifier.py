@@ -17,10 +17,10 @@ from secor.verify.archive.offline_check import check_alone
 from secor.verify.archive.parsed_objects import Parsing
 from secor.verify.archive.partition import ComparedRange
 from secor.verify.archive.partition_work import (
+    ComparedSources,
     InTasks,
     PartitionWork,
     Progress,
-    Reading,
     in_pieces,
     settled_objects,
 )
@@ -79,7 +79,9 @@ class Verifier:
             if reading is None:
                 root = self.archive.root(topic)
                 erasures = read_erasures(self.archive.store, root, self.secret).require()
-                reading = Reading(self.archive, self.log, self.parsing, erasures, self.progress)
+                reading = ComparedSources(
+                    self.archive, self.log, self.parsing, erasures, self.progress
+                )
             yield work.check(reading, self._inventory(work))
 
     def _works(

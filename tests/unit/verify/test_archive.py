@@ -19,7 +19,7 @@ from secor.core.ports import LogFormat
 from secor.formats import format_of_key, make_format
 from secor.verify.archive import partition_work
 from secor.verify.archive.object_sources import ObjectSource
-from secor.verify.archive.partition_work import PartitionWork, Reading
+from secor.verify.archive.partition_work import ComparedSources, PartitionWork
 from secor.verify.archive.report import ArchiveReport, PartitionReport
 from secor.verify.archive.verifier import Verifier, verify_archive_only
 from secor.verify.finding import FindingKind
@@ -74,7 +74,7 @@ def assert_same_in_pieces(verifier: Verifier) -> list[int]:
         numbers.append(len(works))
         root = whole.archive.root("clicks")
         erasures = read_erasures(whole.archive.store, root, whole.secret)
-        reading = Reading(whole.archive, whole.log, whole.parsing, erasures)
+        reading = ComparedSources(whole.archive, whole.log, whole.parsing, erasures)
         sent = pickle.loads(pickle.dumps(works))  # noqa: S301  # our own
         return [work.check(reading) for work in sent]
 
