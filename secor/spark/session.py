@@ -105,7 +105,7 @@ def start_spark(
             jars = jar_folder(bundle, progress).glob("*.jar")
             chosen["spark.jars"] = ",".join(sorted(map(str, jars)))
         on_loopback(chosen.setdefault("spark.master", "local[*]"), chosen)
-        put_beside_parquet(chosen)
+        put_next_to_parquet(chosen)
         chosen[JAVA_OPTIONS] = java_options(chosen.get(JAVA_OPTIONS, ""), log)
     for key, value in chosen.items():
         builder = builder.config(key, value)
@@ -114,7 +114,7 @@ def start_spark(
     return spark
 
 
-def put_beside_parquet(settings: dict[str, str]) -> None:
+def put_next_to_parquet(settings: dict[str, str]) -> None:
     """Put Hudi's bundle, where ``spark.jars`` names it, on the class path of the JVM itself.
 
     Hudi has classes in Parquet's packages that call what is private to those packages.  Java

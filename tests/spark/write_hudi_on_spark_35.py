@@ -25,7 +25,7 @@ from secor.java.bundles import SPARK_HUDI
 from secor.java.jars import jar_folder
 from secor.sandbox.sandbox import quiet
 from secor.spark.hudi_engine import SparkHudiEngine, hudi_session, read_table
-from secor.spark.session import put_beside_parquet
+from secor.spark.session import put_next_to_parquet
 from secor.spark.staged_frame import MOST_ROW_BYTES
 from secor.tables.catalog import TableCommit
 from secor.tables.commit.commit_history import CommitHistory
@@ -262,7 +262,7 @@ def main(directory: str, java_options: str) -> None:
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.extraJavaOptions": f"{java_options} -XX:TieredStopAtLevel=1",
     }
-    put_beside_parquet(settings)
+    put_next_to_parquet(settings)
     for key, value in hudi_session(settings).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()

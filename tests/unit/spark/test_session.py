@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from secor.spark.session import CLASS_PATH, java_options, put_beside_parquet
+from secor.spark.session import CLASS_PATH, java_options, put_next_to_parquet
 
 
 def test_javas_options_of_a_user_keep_the_log_that_errors_name(tmp_path: Path) -> None:
@@ -27,5 +27,5 @@ def test_hudis_bundle_is_on_the_class_path_where_it_is_among_the_jars() -> None:
         (f"hdfs://host{bundle}", None, None),
     ):
         settings = {"spark.jars": jars, **({} if given is None else {CLASS_PATH: given})}
-        put_beside_parquet(settings)
+        put_next_to_parquet(settings)
         assert settings.get(CLASS_PATH) == expected, jars
