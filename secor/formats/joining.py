@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+import numpy as np
 import pyarrow as pa
 
 from secor.core.errors import ConfigurationError, CorruptFile
@@ -29,12 +30,34 @@ Opened = Callable[[str], BinaryIO]
 ROWS_READ = 8192
 
 
+@dataclass(slots=True)
+class NumberedLines:
+    """Reads files of text one after the other; their lines are the messages from an offset on."""
+
+    lines: LogFormat
+    offset: int
+
+    def read(self, file: BinaryIO, name: str) -> Iterator[pa.RecordBatch]:
+        """Give the messages: offset and value, all else is null.  Raises ``CorruptFile``."""
+        for records in self.lines.read(file, name):
+            end = self.offset + records.num_rows
+            offsets = pa.array(np.arange(self.offset, end, dtype=np.int64))
+            place = records.schema.get_field_index("offset")
+            yield records.set_column(place, records.schema.field(place), offsets)
+            self.offset = end
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The files to join, by their keys, in order."""
+    """The files to join, by their keys, in order.
+
+    ``numbered`` reads text whose lines have all offsets of a range: it is needed where text becomes
+    messages.
+    """
 
     keys: Sequence[str]
     open: Opened
+    numbered: NumberedLines | None = None
 
     def each(self) -> Iterator[tuple[str, BinaryIO]]:
         """Give each file, open while it is the current one."""
@@ -65,10 +88,11 @@ class Target:
         if source not in JOINED:
             raise ConfigurationError(f"files that end with {source!r} cannot be joined")
         if self.format is not None:
-            if source not in _WHOLE.values() or self.format not in _WHOLE:
+            is_text = source.startswith(".txt") and self.format == "parquet"
+            if (source not in _WHOLE.values() and not is_text) or self.format not in _WHOLE:
                 raise ConfigurationError(
                     f"{source} does not become {self.format}: only whole messages change their"
-                    f" format ({', '.join(_WHOLE)}); lines and rows keep it"
+                    f" format ({', '.join(_WHOLE)}), and text becomes parquet; rows keep it"
                 )
             source = _WHOLE[self.format]
         kind = source.split(".")[1]
@@ -127,7 +151,7 @@ def _converted(inputs: Inputs, extension: str, sink: Sink, seed: bytes, target: 
     """Write whole messages in another format.  Raises ``ConfigurationError`` for rows."""
     from secor.formats import make_format
 
-    source = _whole_messages(inputs, extension)
+    source = inputs.numbered or _whole_messages(inputs, extension)
     settings = {} if target.codec is None else {"codec": target.codec}
     new = make_format(target.format or "", **settings)
     writer: FileWriter = new.create(sink, seed)

@@ -37,7 +37,14 @@ from secor.core.errors import (
 from secor.core.naming import rewrites_root
 from secor.core.object_info import ObjectInfo
 from secor.core.small_objects import read_bytes, without_sha256
-from secor.formats.joining import Inputs, differ, extension_of, join, write_changed
+from secor.formats.joining import (
+    Inputs,
+    NumberedLines,
+    differ,
+    extension_of,
+    join,
+    write_changed,
+)
 
 LISTED_AGAIN = 5
 
@@ -233,7 +240,7 @@ class RangeRewriter:
             read[key] = digest_of_bytes(data)
 
         with reading_ahead(self.archive, new.inputs, seen) as ahead:
-            inputs = Inputs(tuple(new.inputs), ahead.store.open)
+            inputs = Inputs(tuple(new.inputs), ahead.store.open, self._numbered(new))
             if erased is None:
                 source = extension_of(next(iter(new.inputs)))
                 join(inputs, source, local, new.key.encode(), self.plan.target)
@@ -279,10 +286,31 @@ class RangeRewriter:
             )
 
     def _old(self, new: NewObject) -> Iterator[pa.RecordBatch]:
+        numbered = self._numbered(new)
         with reading_ahead(self.archive, new.inputs) as ahead:
             for key in new.inputs:
                 with ahead.store.open(key) as file:
-                    yield from self.archive.formats(key, file).read(file, key)
+                    reader = numbered or self.archive.formats(key, file)
+                    yield from reader.read(file, key)
+
+    def _numbered(self, new: NewObject) -> NumberedLines | None:
+        """Return what reads text that becomes messages; None for all else.
+
+        Raises ``ConfigurationError`` where the offsets of its lines are not known.
+        """
+        first = next(iter(new.inputs))
+        if not extension_of(first).startswith(".txt") or new.extension.startswith(".txt"):
+            return None
+        info = ObjectInfo.of(new.metadata, new.key)
+        # One line for each offset: no hole, nothing left out, all in one object. That a message is
+        # not two lines is seen when they are counted.
+        if info.left_out != 0 or info.records != info.batch.end - info.batch.start:
+            raise ConfigurationError(
+                f"{first}: its lines do not become messages, because their offsets are not known:"
+                f" {info.records} messages are in it of the offsets {info.batch}"
+                + ("" if info.left_out == 0 else ", and some without a value may be left out")
+            )
+        return NumberedLines(self.archive.formats(first, None), info.batch.start)
 
     def _left_out(self, new: NewObject) -> LogErasures | None:
         """Return what is not taken over into a new object; None where all is."""

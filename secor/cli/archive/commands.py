@@ -95,7 +95,8 @@ class _Compacted:
     "--format",
     "new_format",
     type=click.Choice(["sequencefile", "parquet"]),
-    help="Format of the new objects, where objects hold whole messages.  Default: as they are.",
+    help="Format of the new objects, where objects hold whole messages, or lines of text that"
+    " become parquet.  Default: as they are.",
 )
 @click.option(
     "--codec",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,14 @@ from secor.archive.rewrite.carrying_out import Choose, Rewriter
 from secor.archive.rewrite.planning import RewriteLimits, RewriteResult, plan_of
 from secor.batch.workspace import Workspace
 from secor.core.errors import ConfigurationError, Unavailable
-from secor.core.model import OffsetRange, TopicPartition
+from secor.core.model import Entry, OffsetRange, TopicPartition
 from secor.core.naming import ObjectName
 from secor.core.object_info import ObjectInfo
 from secor.core.ports import LogFormat
 from secor.formats import make_format
 from secor.formats.joining import Target
-from tests.fakes.archive import messages
+from secor.verify.archive.verifier import Verifier
+from tests.fakes.archive import MemoryLog, OperatorLedger, messages
 from tests.fakes.store import FakeStore, nothing
 from tests.unit.formats.typed_rows import batch as rows_of
 from tests.unit.formats.typed_rows import fitting
@@ -47,10 +49,12 @@ def put(
     batch: OffsetRange,
     place: str = "offset=0",
     told: int | None = None,
+    left_out: int | None = None,
 ) -> str:
     """Put one object as a daemon does, whose metadata tells of so many messages."""
     count = records.num_rows if told is None else told
     info = ObjectInfo(CLICKS, batch, records.column("offset")[0].as_py(), count, 1, "f")
+    info = replace(info, left_out=left_out)
     name = ObjectName("p/clicks", place, info.generation, 0, batch.start, log_format.extension)
     sink = io.BytesIO()
     writer = log_format.create(sink, name.key.encode())
@@ -261,6 +265,75 @@ def test_another_format_or_codec_has_the_same_rows(
     assert compact(store, tmp_path, limits=replace(LIMITS, target=target)) == []
 
 
+LINES = make_format("text", codec="gzip", null_values="skip")
+
+
+def lines_of(store: FakeStore, values: list[bytes | None], left_out: int | None, *ends: int) -> str:
+    """Put objects of text that end at ``ends``, and a newest one; return the first one's key."""
+    log = messages([*range(len(values))], lambda offset: values[offset])
+    keys = []
+    for start, end in pairwise([0, *ends]):
+        batch = OffsetRange(start, end)
+        keys.append(put(store, LINES, log.slice(start, end - start), batch, left_out=left_out))
+    put(store, LINES, messages([99]), OffsetRange(99, 100))
+    return keys[0]
+
+
+def test_lines_of_text_become_messages_whose_offsets_are_known(tmp_path: Path) -> None:
+    store = FakeStore()
+    values: list[bytes | None] = [b"a", b"", b"c", b"d d", b"\xff", b"f"]
+    lines_of(store, values, 0, 2, 3, 6)
+    to_parquet = replace(LIMITS, target=Target("parquet", "gzip"))
+    (outcome,) = compact(store, tmp_path, limits=to_parquet)
+    assert (outcome.failed, len(outcome.done)) == ([], 1)
+    data = store.content(f"p/clicks/offset=0/1_0_{0:020d}.rewrite-1-to-6.parquet")
+    rows = read_parquet(data)
+    assert [row["offset"] for row in rows] == [*range(6)]
+    assert [row["value"] for row in rows] == values
+    assert {row[name] for row in rows for name in ("key", "timestamp", "timestamp_type")} == {None}
+    assert codec_in(".parquet", data) == "GZIP"
+    log = MemoryLog()
+    log.put(CLICKS, messages([*range(6)], lambda offset: values[offset]), 6)
+    for key in [key for key in store.objects if "00099" in key]:
+        store.delete(key)
+    verifier = Verifier(Archive(store, "p"), log, OperatorLedger({CLICKS: Entry(6)}))
+    (report,) = verifier.verify("clicks", [0])
+    assert (report.compared, report.values_only, report.findings) == (6, 6, [])
+
+
+@pytest.mark.parametrize(
+    ("values", "left_out", "why"),
+    [
+        ([b"a", b"b", b"c"], None, "some without a value may be left out"),
+        ([b"a", None, b"c"], 1, "some without a value may be left out"),
+        # As many lines as offsets: one is left out, and one is two lines.
+        ([b"a", None, b"c\nc"], 1, "some without a value may be left out"),
+        ([b"a", b"b\nb", b"c"], 0, "hold 4 messages, and their metadata says 3"),
+    ],
+)
+def test_lines_of_text_with_unknown_offsets_stay_text(
+    values: list[bytes | None], left_out: int | None, why: str, tmp_path: Path
+) -> None:
+    store = FakeStore()
+    lines_of(store, values, left_out, 3)
+    before = {key: store.content(key) for key in keys(store)}
+    (outcome,) = compact(store, tmp_path, limits=replace(LIMITS, target=Target("parquet")))
+    [failed] = outcome.failed
+    assert why in failed.why
+    assert {key: store.content(key) for key in keys(store)} == before
+
+
+def test_lines_of_text_with_a_hole_or_in_two_places_stay_text(tmp_path: Path) -> None:
+    for places in (["dt=1"], ["dt=1", "dt=2"]):
+        store = FakeStore()
+        for place in places:
+            put(store, LINES, messages([0, 2]), OffsetRange(0, 3), place, left_out=0)
+        put(store, LINES, messages([99]), OffsetRange(99, 100))
+        (outcome,) = compact(store, tmp_path, limits=replace(LIMITS, target=Target("parquet")))
+        [failed] = outcome.failed
+        assert "2 messages are in it of the offsets [0, 3)" in failed.why
+
+
 def test_large_objects_get_another_format_one_by_one(tmp_path: Path) -> None:
     store = FakeStore()
     for first in (0, 3, 6):
@@ -280,7 +353,7 @@ def test_large_objects_get_another_format_one_by_one(tmp_path: Path) -> None:
 
 def test_what_cannot_have_a_format_or_codec_stays_as_it_is(tmp_path: Path) -> None:
     for name, target in (
-        ("text", Target("parquet")),
+        ("text", Target("sequencefile")),
         ("orc", Target("sequencefile")),
         ("typed parquet", Target("sequencefile")),
         ("avro", Target(codec="lz4")),
