@@ -7,6 +7,8 @@ from tests.mutants.mutant import Mutant
 TESTS = ("tests/unit/archive/test_erase.py",)
 LIFECYCLE = ("tests/simulation/test_lifecycle.py",)
 STORM = ("tests/simulation/test_erasures.py",)
+ROWS = ("tests/unit/tables/test_recorded_erasure.py",)
+VERIFY = ("tests/unit/verify/test_archive.py",)
 LISTS = "secor/archive/erasures.py"
 ONE_RANGE = "secor/archive/rewrite/one_range.py"
 SEARCH = "secor/archive/rewrite/erasure_search.py"
@@ -50,8 +52,8 @@ ERASING_MUTANTS = (
     Mutant(
         "what is not committed yet is written again",
         SEARCH,
-        "                        elif batch.range.end > end:\n",
-        "                        elif end < 0:\n",
+        "                elif batch.range.end > end:\n",
+        "                elif end < 0:\n",
         TESTS,
     ),
     Mutant(
@@ -103,5 +105,40 @@ ERASING_MUTANTS = (
         "            if expired is None:\n",
         "            if part:\n",
         ("tests/unit/archive/test_expire.py",),
+    ),
+    Mutant(
+        "rows of a later message of an erased key are erased, too",
+        "secor/tables/erased_rows.py",
+        "        return all(offset < below.get(key, 0) for key, offset in last)\n",
+        "        return bool(below)\n",
+        ROWS,
+    ),
+    Mutant(
+        "rows that were to be deleted count as deleted",
+        "secor/tables/erased_rows.py",
+        "                records = planned if match[2] else done\n",
+        "                records = done\n",
+        ROWS,
+    ),
+    Mutant(
+        "what others have deleted since a killed run is erased, too",
+        "secor/tables/recorded_erasure.py",
+        "                rows &= note.rows\n",
+        "                pass\n",
+        ROWS,
+    ),
+    Mutant(
+        "pieces of a topic partition are cut within a batch",
+        "secor/verify/archive/partition_work.py",
+        "            if size >= least and inside and reached <= batch.start:\n",
+        "            if size >= least and inside:\n",
+        VERIFY,
+    ),
+    Mutant(
+        "lines of text are numbered though some may be left out",
+        ONE_RANGE,
+        "        if info.left_out != 0 or info.records != info.batch.end - info.batch.start:\n",
+        "        if info.records != info.batch.end - info.batch.start:\n",
+        ("tests/unit/archive/test_rewrite.py",),
     ),
 )
