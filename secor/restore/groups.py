@@ -104,10 +104,14 @@ class Places:
         first, last, base, records = self._runs[source, target].T
         places = base[first >= offset].tolist()
         for index in np.flatnonzero((first < offset) & (last >= offset)):
+            # Mostly true, and then nothing is read: only of a compacted topic, or one with
+            # transactions, the records below the offset have to be counted.
             dense = records[index] == last[index] - first[index] + 1
             before = OffsetRange(int(first[index]), offset)
             skipped = offset - first[index] if dense else self._count(source, target, before)
             places.append(int(base[index] + skipped))
+        # The least: a job that was stopped may have written some messages twice without
+        # transactions, and a group may read again but must leave nothing out.
         return min(places, default=None)
 
     def end(self, target: TopicPartition) -> int:
@@ -168,6 +172,8 @@ def _of_target(
         if source in known:
             came_from.append(known[source])
             place = places.find(source, target, known[source].offset)
+            # What the group has consumed beyond the restored messages will come later, and it reads
+            # it again.
             rounded |= written[source] < known[source].offset
         elif source.topic in topics:
             # A partition that the group has not consumed anything of yet.
@@ -176,6 +182,8 @@ def _of_target(
             continue
         if place is not None:
             offsets.append(place)
+    # Of several sources in one target the earliest place decides, behind which some of another
+    # source's messages were consumed already.
     precision = Precision.ROUNDED if rounded or len(offsets) > 1 else Precision.EXACT
     position = Position(min(offsets, default=places.end(target)), precision)
     return Translation(came_from[0].group, target, position, tuple(came_from))

@@ -45,6 +45,7 @@ def changes_frame(
         for batch in batches:
             yield from read(batch.column("id").to_pylist(), row)
 
+    # Several parts in a task: each task starts a Python worker, opens a store and loads a parser.
     tasks = max(1, min(parts, session.sparkContext.defaultParallelism))
     frame = session.range(0, parts, 1, tasks)
     return frame.mapInArrow(read_tasks, change_columns(columns))
@@ -110,6 +111,8 @@ def last_changes(
             f"{ROW}.{quoted(order)}",
             ", ".join(f"{ROW}.{quoted(key_name)}" for key_name in key),
         )
+        # A deletion by a message without a value has no column at all, and must beat what it
+        # follows, but not a later row of a greater value.
         preceding = f"max({of_row}) OVER (PARTITION BY {of_key}, topic, partition ORDER BY offset)"
         value = f"coalesce({of_row}, {preceding})"
     position = ", ".join(field.name for field in POSITION)
@@ -122,6 +125,8 @@ def last_changes(
     names = cast("StructType", changes.schema[ROW].dataType).names
     source = f"{keys}, change.topic, change.partition"
     in_offsets = f"PARTITION BY {source} ORDER BY value, change.offset"
+    # First within each topic partition, where offsets give the true order, and only then between
+    # them, where time has to do.
     within = _filled("keyed", f"{keys}, value", kept, names, in_offsets)
     in_time = f"PARTITION BY {keys} ORDER BY value, {_BY_TIME}"
     between = _filled("of_partition", f"{keys}, value, messages", kept, names, in_time)
@@ -156,6 +161,8 @@ def _filled(
     if not kept:
         return f"SELECT {others}, change, change AS own FROM {source}"  # noqa: S608  # as below
     position = ", ".join(f"change.{field.name}" for field in POSITION)
+    # Debezium leaves out values that the database did not log (TOAST). What a change leaves out is
+    # what the key had before it; behind a deletion there is nothing to take it from.
     known, values, still_kept, lost = [], {}, [], []
     for number in kept:
         own = f"change.{ROW}.{quoted(names[number])}"

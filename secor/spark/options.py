@@ -114,7 +114,10 @@ def _numbers(text: str) -> frozenset[int]:
         match = _RANGE.fullmatch(part)
         if match is None:
             raise ValueError('write numbers and ranges, such as "0,2-5"')
-        numbers |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise ValueError(f"{part} ends before it begins")
+        numbers |= set(range(first, last + 1))
     return frozenset(numbers)
 
 
@@ -128,8 +131,10 @@ def _instant(text: str) -> int:
         raise ValueError(
             'write milliseconds since 1970, or a time such as "2026-11-21T06:00:00Z"'
         ) from None
+    # Not the machine's zone: driver and executors may be in different ones.
     if parsed.tzinfo is None:
         parsed = parsed.replace(tzinfo=UTC)
+    # In whole numbers: a float of microseconds since 1970 rounds, and a bound would be off by one.
     since = parsed - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
 
@@ -256,6 +261,7 @@ def _canonical(given: Mapping[str, str]) -> dict[str, str]:
     names = {name.lower(): name for name in NAMES}
     texts = {}
     for name, text in given.items():
+        # Spark's name for what load() gets as a list.
         if name.lower() == "paths":
             raise ConfigurationError("one path at a time: union() the DataFrames of several")
         if name.lower() not in names:
@@ -272,6 +278,7 @@ def _parse(name: str, texts: Mapping[str, str], parse: Callable[[str], Any]) -> 
     try:
         return parse(texts[name])
     except ValueError as error:
+        # Errors of the driver are in logs and in notebooks: no secret belongs there.
         shown = "" if is_secret_name(name) or name == "accountKey" else f" {texts[name]!r}"
         raise ConfigurationError(f"option {name}{shown}: {error}") from error
 

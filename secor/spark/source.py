@@ -58,6 +58,8 @@ class ObjectStream:
         with open_archive(self._options) as archive:
             objects = self._list(archive)
             batches = self._newest_batches(archive, objects)
+        # A log whose newest object has just vanished has no known end: it is left for the next
+        # listing, and the cursor stays where it is.
         known = [archived for archived in objects if cursors.log_of(archived) in batches]
         now = cursors.cursor_of(
             known, batches.__getitem__, only_committed=self._options.only_committed
@@ -71,12 +73,17 @@ class ObjectStream:
 
         Raises ``ObjectConflict`` when objects that the stream has given were replaced.
         """
+        # After a restart Spark asks for a batch of the checkpoint that this planner has not listed.
+        # Otherwise the listing of `latest` is the one that the end belongs to: a newer one might
+        # have more.
         if end != self._last or not self._listing:
             self._last = cursors.never_back(end, self._last)
             with open_archive(self._options) as archive:
                 self._listing = self._list(archive)
         objects = cursors.between(self._listing, start, end)
         vanished = list(cursors.vanished(self._listing, start))
+        # Objects vanish for good reasons, such as expiry. Only another object in the place of one
+        # that was given means that messages would be there twice.
         if vanished and objects:
             self._refuse_replaced(vanished, start, objects)
         return objects
@@ -102,6 +109,8 @@ class ObjectStream:
         """Return the newest batch of each log; leave out logs that just vanished."""
         last = cursors.newest(objects)
         unknown = [archived for archived in last if archived.key not in self._batches]
+        # Side by side, for each asks the store: one after the other a thousand logs would take
+        # longer than a trigger's interval.
         with ThreadPoolExecutor(ASKED_AT_ONCE, thread_name_prefix="head") as pool:
             answers = list(pool.map(lambda archived: describe(archive, archived), unknown))
         known = {
@@ -178,6 +187,8 @@ class SecorDataSource(DataSource):
         return ArchiveStreamReader(self._read_options(schema))
 
     def _read_options(self, schema: StructType) -> ReadOptions:
+        # Spark gives the schema of the DataFrame, which is the user's where one was set: names and
+        # types must be ours all the same.
         columns = check_columns(
             [(field.name, field.dataType.simpleString()) for field in schema.fields]
         )

@@ -64,6 +64,8 @@ def read_objects(
     """
     for key in keys:
         with store.open(key) as file:
+            # Whole: staged files are small, and Parquet asks for pieces from its end on, a request
+            # each.
             parquet = pq.ParquetFile(io.BytesIO(file.read()))
         yield from _present_batches(parquet.iter_batches(ROWS), table, row_type)
 
@@ -101,6 +103,7 @@ def _present(batch: pa.RecordBatch, table: pa.Schema, row_type: pa.StructType) -
 def _kept_columns(batch: pa.RecordBatch, table: pa.Schema) -> pa.Array:
     """Return the numbers of the columns that changes keep; those of lost columns are left out."""
     index = batch.schema.get_field_index(KEPT.name)
+    # Files of earlier versions do not have the column, and mostly no change leaves anything out.
     if index < 0 or not len(ids := pc.list_flatten(batch.column(index))):
         return pa.nulls(batch.num_rows, KEPT.type)
     known = [_id(field) for field in table]
@@ -148,6 +151,8 @@ def _column(column: pa.Array | None, field: pa.Field, target: pa.Field, count: i
         values = _column(
             column.flatten(), field.type.value_field, kind.value_field, len(column.flatten())
         )
+        # Offsets anew: `flatten` leaves out what null lists hold, and so the column's own do not
+        # fit.
         return pa.ListArray.from_arrays(_offsets(column), values, type=kind, mask=column.is_null())
     if pa.types.is_map(kind):
         return _map(column, field, kind)
@@ -174,6 +179,7 @@ def _map(column: pa.MapArray, field: pa.Field, kind: pa.MapType) -> pa.Array:
 
 def _uuid_texts(column: pa.Array) -> pa.Array:
     """Return UUIDs as Spark has them: as text."""
+    # Row by row, for Arrow has no cast from UUIDs to text.
     storage = column.storage if isinstance(column, pa.ExtensionArray) else column
     texts = [None if raw is None else _uuid(raw) for raw in storage.to_pylist()]
     return pa.array(texts, pa.string())

@@ -93,6 +93,8 @@ class Trial:
             try:
                 parts = self._parts(plan, chunk)
             except SchemaGrew as grew:
+                # As a worker does: what came before is stored under the schema that it had, so a
+                # trial must not show it under the later one.
                 before = chunk.until(grew.offset)
                 if before.records.num_rows:  # a worker stores them under the present schema
                     yield from self._taken(plan, before)
@@ -126,6 +128,7 @@ class Trial:
             *(quarantine_part, self._workspace, self._clock),
         )
         sealed, _ = writing.seal(Reason.RETIRED)
+        # The files were written only to see whether a format takes the rows.
         sealed.delete()
         return recording.parts
 

@@ -84,6 +84,7 @@ def compare_as_sets(
     """
     counts: Counter[int] = Counter()
     total = 0
+    # The target first: with it in memory the archive, which may be larger, streams past.
     for records in actual:
         counts.update(_hashes(records))
         total += records.num_rows
@@ -151,6 +152,7 @@ def _first_difference(left: pa.RecordBatch, right: pa.RecordBatch) -> int | None
     if left.select(_COMPARED).equals(right.select(_COMPARED)):
         return None
     low, high = 0, left.num_rows
+    # Whole batches are equal almost always; only of a differing one the row is searched, by halves.
     while high - low > 1:
         middle = (low + high) // 2
         same = (

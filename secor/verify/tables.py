@@ -45,6 +45,7 @@ def offsets_of(batches: Iterable[pa.RecordBatch]) -> dict[TopicPartition, Offset
 def repeated(table: str, offsets: Mapping[TopicPartition, Offsets]) -> Iterator[Finding]:
     """Give what a table has more than once."""
     for key, rows in sorted(offsets.items(), key=lambda item: item[0]):
+        # They are sorted, so what is there again is next to its like.
         twice = np.unique(rows[1:][rows[1:] == rows[:-1]])
         if len(twice):
             yield _finding(FindingKind.TWICE, key, twice, table)
@@ -145,10 +146,13 @@ def compare(
         again = np.intersect1d(offsets, own)
         if len(again):
             findings.append(_finding(FindingKind.EXTRA, topic_partition, again, name, AGAIN))
+        # Only what would be in the table, and is not: an erasure's range has many messages of other
+        # keys.
         gone[name] = np.setdiff1d(np.intersect1d(offsets, routed.tables.get(name, _NONE)), own)
     nowhere = np.setdiff1d(routed.log, _union([in_tables, in_quarantine, *gone.values()]))
     expected = np.intersect1d(nowhere, _union([routed.bad, *routed.tables.values()]))
     unknown = _union(of_table for name, of_table in routed.tables.items() if name in silent)
+    # Their rows are compared key by key: a message that was overwritten since is rightly in none.
     elsewhere = _union(of_table for name, of_table in routed.tables.items() if name in by_key)
     lost = np.setdiff1d(expected, np.union1d(unknown, elsewhere))
     if len(lost):

@@ -104,7 +104,7 @@ def command(
         raise click.UsageError("--at and --cluster are for --groups, --acls, --quotas, --schemas")
     if end is not None and end < start:
         raise ConfigurationError(f"--to {end} is below --from {start}")
-    separator = delimiter.encode().decode("unicode_escape").encode("latin-1")
+    separator = _unescaped(delimiter)
     shown = PrintOptions(
         OffsetRange(start, BEYOND_ALL if end is None else end), limit, raw, separator
     )
@@ -116,17 +116,29 @@ def command(
         _print(batches, shown)
 
 
+def _unescaped(delimiter: str) -> bytes:
+    r"""Return the bytes of ``\t``, ``\x1e`` and plain text.  Raises ``ConfigurationError``."""
+    try:
+        return delimiter.encode().decode("unicode_escape").encode("latin-1")
+    except UnicodeError as error:
+        raise ConfigurationError(
+            rf"--delimiter {delimiter}: write bytes as \n, \t or \xNN, and other text as it is"
+        ) from error
+
+
 def _stored(
     opened: ExitStack, what: tuple[str, ...], partitions: tuple[int, ...], shown: PrintOptions
 ) -> Batches:
     from secor.wiring.clients import open_store
 
     config = load(Path(what[0]), os.environ)
+    # Objects of a table group can be looked at by key, if not as messages of a topic.
     if not any("/" in key for key in what[1:]):
         refuse_tables(config, what[0])
     if len(what) == 1:
         raise ConfigurationError("say which TOPIC or KEY to print; secor ls lists them")
     store = opened.enter_context(open_store(config))
+    # A topic's name has no slash, and every object's key has one.
     if len(what) == 2 and "/" not in what[1]:
         topic = what[1]
         archive = archive_of(config, topic, store)
@@ -144,6 +156,8 @@ def _stored(
             click.echo(
                 f"no objects of {topic} in this range; secor ls lists what there is", err=True
             )
+        # Applied here, too: an object that somebody brings back from a copy has erased messages
+        # again.
         erasures = erasures_of(config, archive, topic)
         for archived in _may_hold(objects, shown.offsets.start):
             erased = erasures.of_object(archived.name, None)
@@ -212,6 +226,7 @@ def _print(batches: Batches, shown: PrintOptions) -> None:
             left -= batch.num_rows
         if shown.raw:
             values = batch.column("value").to_pylist()
+            # A message without a value has no payload: an empty line would be one that nobody sent.
             lines = [value + shown.delimiter for value in values if value is not None]
         else:
             lines = [line(about, row) for row in batch.to_pylist()]
@@ -223,6 +238,8 @@ def _print(batches: Batches, shown: PrintOptions) -> None:
 def _within(batch: pa.RecordBatch, offsets: OffsetRange) -> pa.RecordBatch:
     column = batch.column("offset")
     everything = offsets.start == 0 and offsets.end == BEYOND_ALL
+    # Files of others, such as text, have no offsets: there the range says nothing, and all is
+    # shown.
     if everything or column.null_count == batch.num_rows:
         return batch
     wanted = pc.and_(pc.greater_equal(column, offsets.start), pc.less(column, offsets.end))

@@ -140,6 +140,8 @@ def compact_command(
     last_run = LastRun(metrics_file, SystemClock())
     limits = replace(_limits(older_than, target_size), target=Target(new_format, codec))
     if not dry_run:
+        # Written at the start, too: a run that is killed leaves a time without a success, which an
+        # alert sees.
         last_run.compacting(settings.group.name)
     results = []
     options = SparkOptions(master, conf)
@@ -154,6 +156,8 @@ def compact_command(
                 rewriter = Rewriter(archive, name, workspace, join_small, secret, in_tasks=tasks)
                 results.append(_compacted(rewriter, dry_run=dry_run))
                 if not as_json:
+                    # Each topic when it is done: a run over all of an archive takes hours, and may
+                    # be interrupted.
                     _print(results[-1], dry_run=dry_run)
     if as_json:
         shown = {"dry_run": dry_run, "topics": [_as_json(result) for result in results]}
@@ -175,6 +179,7 @@ def _compacted(rewriter: Rewriter, *, dry_run: bool) -> _Compacted:
     if dry_run:
         return _Compacted(rewriter.topic, plan=rewriter.planned())
     with progress(f"compacting {rewriter.topic}", unit="ranges") as show:
+        # Spark's tasks count in processes of their own, and Spark shows its own progress.
         if show is not None and rewriter.in_tasks is None:
             rewriter = replace(rewriter, progress=show)
         return _Compacted(rewriter.topic, outcomes=rewriter.run())

@@ -123,6 +123,7 @@ def erase_command(
     if path is None:
         if values_file is not None or parser is not None:
             raise click.UsageError("--values and --parser are for --field")
+        # Before anything is opened: a file that cannot be read is a fault of the command line.
         wanted = Keys.read(keys_file, encoding, null_key=null_key, empty_key=empty_key)
     else:
         if keys_file is not None or null_key or empty_key:

@@ -118,10 +118,13 @@ def expire_command(
     with open_store(settings) as store:
         if older_than is not None:
             clock(store, time.time)  # a clock that jumped would let everything go
+        # All names before anything is chosen: a wrong one must not come to light when other topics
+        # have lost their objects.
         for topic in topics:
             require_stored(settings, store, topic)
         before = None if older_than is None else time.time() - older_than
         keep = None if keep_bytes is None else int(keep_bytes)
+        # Of all topics first: a store that fails in the middle of looking has removed nothing.
         done = [
             (expiry, _chosen(expiry, before, keep, note=note))
             for expiry in _expiries(settings, store, topics, _why(older_than, keep_bytes))
@@ -166,6 +169,7 @@ def _chosen(
     if before is not None:
         choose_by_age(logs, before)
     if keep is not None:
+        # After the age: what goes for that counts no more against the size.
         choose_by_size(logs, keep)
     return logs
 

@@ -63,6 +63,8 @@ def command(
         store = opened.enter_context(open_store(settings))
         ledger = opened.enter_context(open_ledger_for_operator(settings))
         reader = opened.enter_context(open_reader(settings))
+        # In the order of topics, and each as soon as it is marked: jobs wait for the mark, and a
+        # later topic may fail.
         outcomes = []
         for name in _topics(settings, reader, topic):
             for outcome in _finalized(settings, name, store, ledger, reader, dry_run=dry_run):
@@ -121,6 +123,8 @@ def _finalized(
     plan, periods = plan_for(config, topic, limited=False), periods_for(config, topic)
     progress = _progress(topic, plan.parser, periods, ledger, reader)
     routed = routed_streams(config.for_topic(topic).parser, topic)
+    # A directory that routes fill has hours of its own, which are complete when those of this topic
+    # are.
     roots = {topic: plan.root} | {to: plan.stream(stream).root for stream, to in routed.items()}
     for target, root in roots.items():
         finalizer = Finalizer(

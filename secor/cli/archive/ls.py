@@ -76,6 +76,7 @@ def _beginnings(
     agreed: dict[int, int] = {}
     for partition, generation in logs:
         offset = beginnings.of(partition, generation)
+        # Each generation has a beginning; the greatest is what a reader meets first.
         agreed[partition] = max(offset, agreed.get(partition, 0))
     for partition, offset in sorted(agreed.items()):
         if offset:

@@ -82,6 +82,8 @@ class GeneratedStruct:
         self._place = place
         self._fields: dict[type, dict[str, ThriftField]] = {}
         self.type = self._struct(self._class, (self._class,))
+        # The identity goes into the fingerprint: a class that is generated anew from another
+        # definition makes other objects of the same messages.
         stated = "\n".join(f"{kind.__name__} {known}" for kind, known in self._fields.items())
         self.identity = f"{place}:{hashlib.sha256(stated.encode()).hexdigest()[:16]}"
 
@@ -115,6 +117,8 @@ class GeneratedStruct:
         )
 
     def _field(self, name: str, kind: int, args: Any, above: tuple[type, ...]) -> pa.Field:
+        # A type that holds itself has no end as columns; as JSON text it is as deep as each
+        # message.
         if kind == STRUCT and args[0] in above:
             return schema_field(name, pa.string(), text=True)
         return schema_field(name, self._type(kind, args, above))
@@ -159,6 +163,7 @@ class GeneratedStruct:
                 }
                 for key, item in pairs
             ]
+        # The reader gives text where bytes happen to be UTF-8; the class says that they are none.
         if args == BINARY and type(value) is str:
             return value.encode()
         return _check(name, value, bytes if args == BINARY else SCALARS[kind][1])
@@ -258,6 +263,8 @@ class ThriftDecoder:
     def _decode(self, raw: bytes) -> dict[str, Any]:
         reader = self._reader(raw)
         fields = reader.struct(MAX_DEPTH)
+        # Mostly the other protocol, whose bytes happen to begin as a struct: half of it is no
+        # message.
         if reader.position != len(raw):
             raise Undecodable(f"bytes after the struct's end, at byte {reader.position}")
         if self._class is not None:

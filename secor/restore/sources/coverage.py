@@ -126,6 +126,7 @@ def units_of(objects: Iterable[ArchivedObject]) -> list[Unit]:
     upload have one offset in their names.
     """
     units: list[Unit] = []
+    # Within a generation, for numbers of offsets begin again in each.
     ordered = sorted(objects, key=lambda archived: (archived.name.generation, *_range(archived)))
     for generation, of_generation in groupby(ordered, key=lambda stored: stored.name.generation):
         batches = [
@@ -133,6 +134,8 @@ def units_of(objects: Iterable[ArchivedObject]) -> list[Unit]:
         ]
         for index, (start, end, group) in enumerate(batches):
             if end == UNKNOWN_END:
+                # Java Secor uploads a whole range before it begins the next: so that object ends
+                # there at the latest.
                 later = (after for after, _, _ in batches[index + 1 :] if after > start)
                 end = next(later, UNKNOWN_END)
             units.append(Unit(start, end, generation, group))
@@ -175,6 +178,8 @@ def _faults(units: Iterable[Unit]) -> Iterable[str]:
         for archived in objects
         if archived.info and archived.info.topic_id
     }
+    # A topic that was deleted and made again counts its offsets anew: both logs in one target would
+    # mix two histories under the same numbers.
     if len(ids) > 1:
         named = ", ".join(f"{topic_id} in generation {ids[topic_id]}" for topic_id in sorted(ids))
         yield (

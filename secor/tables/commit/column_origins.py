@@ -118,6 +118,8 @@ def properties_after(properties: Mapping[str, str], group: str, step: SchemaStep
             for index, earlier in enumerate(steps)
             if any(seen for _, seen in earlier.columns.values())
         ]
+        # What was seen in messages goes first, of the oldest steps: which column came when is asked
+        # for more often.
         if known:
             plain = {path: (kind, "") for path, (kind, _) in steps[known[0]].columns.items()}
             steps[known[0]] = replace(steps[known[0]], columns=plain)

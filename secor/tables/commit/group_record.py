@@ -158,6 +158,7 @@ def lineage(table: Table, branch: str, record: GroupRecord) -> Lineage:
             return Lineage.ROLLED_BACK
     if table.head(branch) is None or find_commit(table, commit.id) is not None:
         return Lineage.ROLLED_BACK  # it was made, and the branch does not descend from it
+    # No trace of it and nothing against it: expiry removes old snapshots, and leaves their files.
     return Lineage.EXPIRED
 
 
@@ -169,6 +170,8 @@ def newest_commit(table: Table, branch: str, group: str) -> tuple[str | None, bo
     for snapshot in ancestors(table, branch):
         if snapshot.summary.get(SUMMARY_GROUP) == group:
             part = snapshot.summary.get(SUMMARY_PART)
+            # The lower snapshot has no id of a commit: a reader that finds it first must not take
+            # it for a whole one.
             return snapshot.summary.get(SUMMARY_COMMIT, part), part is not None
     return None, False
 

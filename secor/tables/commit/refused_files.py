@@ -143,6 +143,8 @@ def note_refused(
     ``manifests`` has the keys of manifests by path, ``now`` is in milliseconds.  Raises
     ``TableStopped`` where more wait than ``MOST_REFUSED``.
     """
+    # The first reason stays, with its time: an alert counts from there, though the library may word
+    # it anew in each cycle.
     known = {note.path for note in notes}
     added = [
         RefusedFile(manifests[path], path, shorten(why), now)
@@ -173,6 +175,7 @@ def describe(table: str, notes: Iterable[RefusedFile]) -> list[str]:
     """
     by_reason: dict[str, list[RefusedFile]] = {}
     interrupted: list[RefusedFile] = []
+    # The oldest first: it is mostly the cause, and what is cut off is what came after it.
     for note in sorted(notes, key=lambda note: note.since):
         if note.state is FileState.LEAVING:
             interrupted.append(note)

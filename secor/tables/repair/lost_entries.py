@@ -124,6 +124,8 @@ class ProofReader:
         tables: dict[str, int] = {}
         ids: set[str] = set()
         for table, vector in group.vectors.items():
+            # By cluster and id: a topic of the same name elsewhere has other offsets, which would
+            # be a wrong place to go on.
             known = vector.topic(cluster, topic_partition.topic)
             next_offset = vector.next_offset(cluster, topic_partition)
             if known is not None and next_offset is not None and _may_be_same(known.id, topic_id):
@@ -186,6 +188,7 @@ def quarantined_after(
     """
     proof.check()
     reached, what = proof.reached or (0, "")
+    # What tables have is proved more strongly: quarantine below that says nothing new.
     later = sorted(offset_range for offset_range in set(quarantined) if offset_range.end > reached)
     for before, after in pairwise([OffsetRange(0, reached), *later]):
         if after.start < before.end:

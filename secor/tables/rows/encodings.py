@@ -141,6 +141,8 @@ def times_of(column: pa.Array, kind: pa.DataType, unit: str) -> pa.Array:
         days = np.where(missing, 0, numbers).astype(np.int32)
         return pa.array(days, mask=missing).view(pa.date32())
     if pa.types.is_timestamp(kind):
+        # Debezium writes PostgreSQL's infinity as the greatest count of the unit, rounded as its
+        # conversion goes: so a limit, not one number.
         limit = INFINITE_COUNTS[unit]
         infinite = (numbers >= limit) | (numbers <= -limit)
         note_infinite(int(infinite.sum()))
@@ -173,6 +175,8 @@ def time_text(text: str | None, kind: pa.DataType) -> str | None:
         day = _DAY_WITH_ZONE.fullmatch(text)
         return text if day is None else day[1]
     zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+    # A column without a zone takes UTC's time as it is; any other zone would change the value, and
+    # stays, so that the column refuses it.
     return text if zoned else _ZONE.sub("", text)
 
 
@@ -185,11 +189,13 @@ def from_base64(text: str) -> bytes | None:
 
 
 def _from_url_safe(text: str) -> bytes | None:
+    # What has the letters of the other alphabet is not in this one, though it could be decoded.
     return None if set("+/") & set(text) else from_base64(text.translate({45: "+", 95: "/"}))
 
 
 def _from_hex(text: str) -> bytes | None:
     try:
+        # Python takes blanks between the digits; Debezium writes none.
         return bytes.fromhex(text) if text.isalnum() or not text else None
     except ValueError:
         return None

@@ -68,6 +68,7 @@ def with_unit(
     source = column.type
     if is_mixed(field) or pa.types.is_decimal(source) or pa.types.is_string(source):
         return _one_by_one(field, column, kind, unit, path)
+    # Numbers beyond int64 do not fit the arithmetic below, and true is no number of seconds.
     if pa.types.is_uint64(source) or pa.types.is_boolean(source):
         return _one_by_one(field, column, kind, unit, path)
     if not pa.types.is_integer(source) and not pa.types.is_floating(source):
@@ -78,7 +79,9 @@ def with_unit(
     # As doubles they may be rounded, never by so much that one beyond the limits looks good.
     rough = numbers.astype(np.float64) * (SIZES[unit] or 0.001)
     good = np.isfinite(rough) & (rough >= first - 1) & (rough < end + 1)
+    # Bad ones as 0: multiplied they would overflow, and come back as good times.
     micros = _micros(np.where(good, numbers, 0), unit)
+    # Exactly now: the doubles above only keep the multiplication from overflowing.
     good &= (micros >= first) & (micros < end)
     rows = np.flatnonzero(valid & ~good).tolist()
     bad = {row: _refusal(path, column[row].as_py(), unit, kind) for row in rows}
@@ -132,6 +135,7 @@ def _one_by_one(
             values[row] = _times(pa.array([micros]), kind).cast(pa.string())[0].as_py()
         else:
             values[row], bad[row] = None, _refusal(path, value, unit, kind)
+    # All are texts by now: the column need not stay JSON of mixed kinds.
     if all(value is None or isinstance(value, str) for value in values):
         made = pa.array(values, pa.string())
         times = _all_times(made) if kind == NO_COLUMN else None

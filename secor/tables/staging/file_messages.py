@@ -94,6 +94,7 @@ class FileMessages:
             start_offset=file.manifest.start,
             extension=stream.log_format.extension,
         )
+        # Which table it is, for the other tables have these messages.
         text = f"commit: table {file.of_table.table}: {reason}"
         local = self._workspace.create()
         try:
@@ -132,6 +133,7 @@ class FileMessages:
         if is_other_topic or self._log.cluster_id() != manifest.cluster:
             return
         log = self._log.log_range(key)
+        # Retention may have taken some, or all, of the messages since the file was staged.
         start = max(file.file.first_offset, log.start)
         end = min(next_offset(file.file.last_offset), log.end)
         known = self._offsets(file, plan)
@@ -151,6 +153,8 @@ class FileMessages:
         # As many rows as offsets: each message between them is in the file.
         if next_offset(last) - first == described.records:
             return np.arange(first, next_offset(last), dtype=np.int64)
+        # The file itself comes before the plan: it has what was staged, the plan only what would
+        # be.
         in_rows = self._offsets_in_rows(file)
         if in_rows is not None or plan.fingerprint == file.manifest.fingerprint:
             return in_rows

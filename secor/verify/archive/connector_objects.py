@@ -53,6 +53,7 @@ class _Numbers:
             zip(ends, [*self._batch_starts.tolist(), compared.end], strict=True)
         ):
             own = [pair for pair in described if self._run_of(pair[0]) == run]
+            # How many of its rows lie above is not known: such a run is not compared by numbers.
             below = any(pair[0].name.start_offset < compared.start for pair in own)
             own = [pair for pair in own if pair[0].name.start_offset < compared.end]
             place = (OffsetRange(start, max(start, end)), [archived for archived, _ in own])
@@ -162,6 +163,7 @@ class ConnectorObjects:
         if not log.num_rows:
             return []
         offsets = offsets_of(log)
+        # Batches of our own are compared by other sources: a takeover has both kinds side by side.
         expected = ~_within(offsets, self._batches)
         if stored_rows:
             elsewhere = np.concatenate([offsets_of(part.records) for part in stored_rows])
@@ -180,6 +182,8 @@ class ConnectorObjects:
         """Report what was wrong; comparing has ended before offset ``end``."""
         for account in self._accounts:
             account.finish(end)
+        # Nothing says which the connector did; the one with fewer findings explains its objects
+        # better.
         best = min(self._accounts, key=lambda account: account.report.counts.total())
         chosen = best.report
         if best.unknown:
@@ -261,4 +265,6 @@ def _within(offsets: np.ndarray, ranges: Sequence[tuple[int, int]]) -> np.ndarra
         return np.zeros(len(offsets), bool)
     starts, ends = np.array(ranges, np.int64).T
     before = starts.searchsorted(offsets, side="right") - 1
+    # The greatest end so far: ranges of several generations may overlap, and a short one may begin
+    # within a long one.
     return (before >= 0) & (offsets < np.maximum.accumulate(ends)[before])

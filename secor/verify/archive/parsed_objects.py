@@ -56,6 +56,7 @@ class Recordings:
             return Recorded.OFFSETS if self._other_values else Recorded.MESSAGES
         if archived.info is None:
             return self._look(archived) or Recorded.OFFSETS
+        # Opening each would double the time; what decides it is the same for all of a fingerprint.
         settings = (archived.info.fingerprint, archived.name.extension)
         if settings not in self._known:
             what = self._look(archived)
@@ -87,6 +88,7 @@ class Parsing:
 
     def left_out(self, topic_partition: TopicPartition, records: pa.RecordBatch) -> np.ndarray:
         """Return the offsets of messages that the parser puts nowhere."""
+        # By offset, not by number: a parser may split one message into several parts.
         offsets = offsets_of(records)
         kept = [offsets_of(part.records) for part in self._parts(topic_partition, records)]
         placed = np.concatenate(kept) if kept else np.empty(0, np.int64)

@@ -104,6 +104,12 @@ def test_cat_prints_objects_by_key_and_payloads_alone(config: Path) -> None:
     assert shown.stdout == "payload 10\tpayload 11\t"
 
 
+@pytest.mark.parametrize("delimiter", [r"\x", r"\u20ac"])
+def test_a_delimiter_that_is_no_bytes_is_refused(delimiter: str, config: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"--delimiter .*: write bytes as"):
+        run(cat.command, config, "clicks", "--raw", "--delimiter", delimiter)
+
+
 def source(topic: str, partition: int, below: int) -> list[dict[str, object]]:
     rows = map(json.loads, (VECTORS / "source" / f"{topic}.jsonl").read_text().splitlines())
     return [row for row in rows if row["partition"] == partition and row["offset"] < below]

@@ -96,6 +96,7 @@ def test_a_time_without_a_zone_is_utc() -> None:
         ("splitSize", "0", "write bytes"),
         ("splitSize", "big", "write bytes"),
         ("partitions", "1;2", "numbers and ranges"),
+        ("partitions", "0,5-2", "5-2 ends before it begins"),
         ("topics", " , ", "one name or glob"),
         ("columns", "offset,payload", "no column 'payload'"),
         ("corruptObjects", "ignore", "fail or skip"),
