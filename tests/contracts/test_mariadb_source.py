@@ -11,7 +11,8 @@ import pytest
 
 from secor.adapters.mariadb import open_mariadb
 from secor.core.errors import AccessDenied, ConfigurationError, Unavailable
-from secor.verify.source.comparison import Columns, compare_with_source, pair_columns
+from secor.verify.source.columns import Columns, pair_columns
+from secor.verify.source.comparison import compare_with_source
 from secor.verify.source.report import SourceComparison
 from secor.verify.source.values import SourceName
 from tests.conformance.databases import MariaDb

@@ -21,12 +21,8 @@ from secor.core.errors import AccessDenied, ConfigurationError, Unavailable
 from secor.sandbox.catalogs import USER, PostgreSqlServer
 from secor.sandbox.state import free_port
 from secor.tables.catalog import NewTable
-from secor.verify.source.comparison import (
-    Columns,
-    LogTail,
-    compare_with_source,
-    pair_columns,
-)
+from secor.verify.source.columns import Columns, pair_columns
+from secor.verify.source.comparison import LogTail, compare_with_source
 from secor.verify.source.report import SourceComparison
 from secor.verify.source.values import SourceName
 from tests.fakes.clock import FakeClock

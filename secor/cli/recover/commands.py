@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from secor.jobs.restore.estimate import Estimate
-    from secor.jobs.restore.plan import JobPlan, PlannedTopic
+    from secor.jobs.restore.plan import JobPlan
+    from secor.jobs.restore.planned_topics import PlannedTopic
     from secor.restore.preflight import JobFinding
     from secor.restore.recovery import KindState
 

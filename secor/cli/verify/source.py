@@ -26,13 +26,8 @@ from secor.tables.commit.group_record import GroupRecord
 from secor.tables.rows.row_changes import DELETE, DELETED, UPSERT, ChangeSettings
 from secor.verify.engine_filters import TableReader
 from secor.verify.finding import report_text
-from secor.verify.source.comparison import (
-    Columns,
-    Key,
-    LogTail,
-    compare_with_source,
-    pair_columns,
-)
+from secor.verify.source.columns import Columns, Key, pair_columns
+from secor.verify.source.comparison import LogTail, compare_with_source
 from secor.verify.source.report import SourceComparison, SourceReport
 from secor.verify.source.values import SourceName
 

@@ -7,59 +7,41 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from secor.adapters.kafka.topic_admin import ProposedTopic, TopicDefinition, TopicDescription
-from secor.archive.kept_topics import KeptTopic
+from secor.adapters.kafka.topic_admin import TopicDefinition, TopicDescription
 from secor.core.errors import ConfigurationError, TargetRefused
-from secor.core.model import TopicPartition
 from secor.jobs.restore.archived_topics import (
-    ArchivedTopic,
     begin_looks,
     look_at_topic,
     pool_of_looks,
 )
 from secor.jobs.restore.job_findings import colliding, job_findings, meeting, room
 from secor.jobs.restore.offsets import read_all_offsets
+from secor.jobs.restore.planned_topics import (
+    PlannedTopic,
+    planned_topics,
+    targets_as_they_are,
+)
 from secor.jobs.restore.progress import (
     JobProgress,
     left,
     read_job_progress,
-    target_belongs_to_job,
 )
 from secor.restore.control import JobRecord
 from secor.restore.fencing_probe import probe_id
 from secor.restore.job_preflight import lost_offsets, record_findings
-from secor.restore.model import SourceExtent, SourcePartition, id_prefix
-from secor.restore.new_topics import NewTopic, new_topic, without_time_limits
+from secor.restore.model import SourcePartition, id_prefix
 from secor.restore.offsets import StoredOffset, offsets_topic
 from secor.restore.preflight import (
     JobFinding,
-    JobLimits,
     Severity,
-    TargetTopic,
-    findings,
-    making,
     refused,
 )
 from secor.restore.selection import selection_findings
-from secor.restore.sources.coverage import since, vanished_findings
+from secor.restore.sources.coverage import vanished_findings
 from secor.restore.target_ids import remade
 from secor.wiring.clients import store_of
 from secor.wiring.restore import Job
 from secor.wiring.restore_sources import ranges_of, source_of
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedTopic:
-    """One archived topic: its source partitions, its target, and what was found.
-
-    ``new`` is what the target is made with, None where it exists.
-    """
-
-    topic: str
-    target: TargetTopic
-    extents: tuple[SourceExtent, ...]
-    plan_findings: tuple[JobFinding, ...]
-    new: NewTopic | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +88,12 @@ def plan(job: Job) -> JobPlan:
     with pool_of_looks() as pool:
         about_job = pool.submit(lambda: [*job_findings(job, described)])
         looks = begin_looks(pool, job, asked, missing if job.config.target.create else ())
-        targets = _targets(job, names, described)
+        targets = targets_as_they_are(job, names, described)
         # After the targets: what another daemon writes meanwhile has its offsets then.
         progress = read_job_progress(job)
         looked = {topic: look.result() for topic, look in looks.items()}
         about = about_job.result()
-    topics = _planned(job, looked, targets, progress)
+    topics = planned_topics(job, looked, targets, progress)
     selection = job.config.source
     plan_findings = [
         *record_findings(
@@ -179,8 +161,8 @@ def prepare_topic(job: Job, topic: str) -> None:
     of_topic = [source for source in sources if source.topic == topic]
     needs_kept = name not in described and job.config.target.create
     look = look_at_topic(job, topic, of_topic, needs_kept=needs_kept)
-    targets = _targets(job, [name], described)
-    (planned,) = _planned(job, {topic: look}, targets, read_job_progress(job))
+    targets = targets_as_they_are(job, [name], described)
+    (planned,) = planned_topics(job, {topic: look}, targets, read_job_progress(job))
     meets = [
         meeting_partition
         for meeting_partition in meeting(job, {source.topic for source in sources})
@@ -282,122 +264,3 @@ def topics_left(
             share = min(1.0, (rest.end - rest.start) / whole) if whole else 0.0
             sizes[topic.target.name] += int(extent.size * share)
     return sizes
-
-
-@dataclass(frozen=True, slots=True)
-class _Missing:
-    """A topic that the target lacks: what it is made with, and what was found."""
-
-    new: NewTopic
-    findings: tuple[JobFinding, ...]
-
-
-def _planned(
-    job: Job,
-    looked: Mapping[str, ArchivedTopic],
-    targets: Mapping[str, TargetTopic],
-    progress: JobProgress,
-) -> tuple[PlannedTopic, ...]:
-    """Plan topics, by name; few requests ask what the brokers would make of missing ones."""
-    limits = {
-        topic: _limits(job, topic, targets[job.target_name(topic)], progress) for topic in looked
-    }
-    missing = {
-        topic: _new(job, topic, look.kept, limits[topic].needed(look.extents))
-        for topic, look in looked.items()
-        if job.config.target.create and not targets[job.target_name(topic)].partitions
-    }
-    wanted = job.config.target
-    proposed = job.admin.proposed(
-        {
-            job.target_name(topic): TopicDefinition(made.new.partitions, made.new.settings)
-            for topic, made in missing.items()
-            if made.new.partitions
-        },
-        wanted.replication_factor,
-    )
-    planned = []
-    for topic, look in sorted(looked.items()):
-        extents = tuple(
-            since(extent, progress.offsets.get(extent.source)) for extent in look.extents
-        )
-        name = job.target_name(topic)
-        target, new = targets[name], None
-        faults: list[JobFinding] = []
-        if topic in missing:
-            new, target, faults = _made(job, name, missing[topic], proposed.get(name))
-        elif not target.partitions and not extents:
-            what = "has no messages, and does not exist: make it, or set target.create = true"
-            faults = [JobFinding(Severity.WARN, name, what)]
-        elif not target.partitions:
-            what = "does not exist: make it, or set target.create = true"
-            faults = [JobFinding(Severity.REFUSE, name, what)]
-        topic_findings = [*look.findings, *findings(extents, target, limits[topic]), *faults]
-        planned.append(PlannedTopic(topic, target, extents, tuple(topic_findings), new))
-    return tuple(planned)
-
-
-def _limits(job: Job, topic: str, target: TargetTopic, progress: JobProgress) -> JobLimits:
-    config = job.config
-    return JobLimits(
-        append=config.target.append,
-        # To find the owner of messages takes reading: only where it matters.
-        own=bool(target.messages)
-        and not config.target.append
-        and target_belongs_to_job(job, progress, topic, target.name),
-        written=topic in progress.written,
-        same_partitions=config.target.partitioning != "key",
-        mapping=config.target.mapping,
-        holes=config.source.holes,
-        batch_bytes=config.writing.batch_bytes,
-        now=int(job.clock.now() * 1000),
-    )
-
-
-def _made(
-    job: Job, name: str, missing: _Missing, proposed: ProposedTopic | None
-) -> tuple[NewTopic | None, TargetTopic, list[JobFinding]]:
-    """Return what a missing target is made with, what it will be then, and what is wrong with it.
-
-    None where nothing says how many partitions: it is left to a person, for no message needs it.
-    """
-    if proposed is None:
-        what = "has no messages, and is not made: make it, or set target.partitions"
-        faults = [*missing.findings, JobFinding(Severity.WARN, name, what)]
-        return None, TargetTopic(name, 0, 0, {}), faults
-    # Archived messages are old: with the retention by time that they had, the brokers would delete
-    # them as soon as they are written.
-    new = without_time_limits(missing.new, proposed.effective, job.config.target.settings)
-    target = TargetTopic(name, 0, 0, {**proposed.effective, **new.settings})
-    return new, target, [*missing.findings, *making(name, new, proposed.refusal)]
-
-
-def _targets(
-    job: Job, names: Iterable[str], described: Mapping[str, TopicDescription]
-) -> dict[str, TargetTopic]:
-    """Return the targets as they are; what their logs hold is asked of all leaders at once."""
-    partitions = {
-        name: [TopicPartition(name, number) for number in range(described[name].partitions)]
-        for name in names
-        if name in described
-    }
-    sizes = job.log.held(place for places in partitions.values() for place in places)
-    targets = {name: TargetTopic(name, 0, 0, {}) for name in names}
-    for name, places in partitions.items():
-        known = described[name]
-        messages = sum(sizes[place] for place in places)
-        targets[name] = TargetTopic(name, len(places), messages, known.effective, known.rights)
-    return targets
-
-
-def _new(job: Job, topic: str, kept: KeptTopic | None, needed: int) -> _Missing:
-    """Return what a missing target is made with; ``needed`` is the least of its partitions."""
-    faults = []
-    target = job.config.target
-    archived = (kept.settings if kept else None) or {}
-    partitions = kept.partitions if kept else None
-    new = new_topic(needed, partitions, archived, target.partitions, target.settings)
-    if target.partitioning != "key" and new.partitions < needed:
-        what = f"target.partitions = {new.partitions}, and the job needs {needed}: raise it"
-        faults.append(JobFinding(Severity.REFUSE, topic, what))
-    return _Missing(new, tuple(faults))

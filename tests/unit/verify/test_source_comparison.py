@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from secor.core.errors import ConfigurationError
-from secor.verify.source.comparison import LogTail, compare_with_source, pair_columns
+from secor.verify.source.columns import pair_columns
+from secor.verify.source.comparison import LogTail, compare_with_source
 from secor.verify.source.report import SourceComparison, lsn_text
 from secor.verify.source.values import SourceColumn
 from tests.fakes.clock import FakeClock
