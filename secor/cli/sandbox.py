@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from secor.cli.exit_codes import Exit
+from secor.cli.topic_type import print_json
 from secor.core.errors import ConfigurationError
 from secor.core.installing import how_to_install
 from secor.core.text import how_many
@@ -179,7 +180,7 @@ def describe(sandbox: Sandbox) -> dict[str, Any]:
 def _show(sandbox: Sandbox, *, as_json: bool) -> None:
     description = describe(sandbox)
     if as_json:
-        click.echo(json.dumps(description, indent=2))
+        print_json(description)
         return
     for name, server in description["servers"].items():
         state = f"process {server['pid']}" if server["running"] else "not running"

@@ -1,7 +1,8 @@
-"""Topics and partitions on the command line; shells complete the topics' names."""
+"""Options of many commands: topics, which shells complete, partitions, files, and JSON."""
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +19,14 @@ metrics_file_option = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help="On success, write times and counts to FILE for node_exporter's textfile collector.",
 )
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def print_json(document: object) -> None:
+    """Print the result of a command with ``--json``, for scripts and for people."""
+    click.echo(json.dumps(document, indent=2))
 
 
 def backfilled(last_run: LastRun, partition: Path, plan: BackfillPlan, step: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +24,7 @@ from secor.cli.open_archive import (
     require_stored,
 )
 from secor.cli.spark_tasks import SparkOptions, rewriting, spark_options, spark_tasks
-from secor.cli.topic_type import TOPIC, metrics_file_option
+from secor.cli.topic_type import TOPIC, json_option, metrics_file_option, print_json
 from secor.config.load import load
 from secor.config.model import Config
 from secor.config.values import parse_duration, parse_size
@@ -109,7 +108,7 @@ class _Compacted:
     help="Directory for files that are being written.  Default: the system's, such as /tmp.",
 )
 @spark_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @metrics_file_option
 def compact_command(
     config: Path,
@@ -161,7 +160,7 @@ def compact_command(
                     _print(results[-1], dry_run=dry_run)
     if as_json:
         shown = {"dry_run": dry_run, "topics": [_as_json(result) for result in results]}
-        click.echo(json.dumps(shown, indent=2))
+        print_json(shown)
     if any(result.failed for result in results):
         return Exit.DIFFERENT
     if not dry_run:

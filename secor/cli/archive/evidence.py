@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from contextlib import suppress
@@ -22,6 +21,7 @@ from secor.archive.evidence.signature import (
 )
 from secor.cli.archive.evidence_page import page
 from secor.cli.exit_codes import Exit
+from secor.cli.topic_type import json_option, print_json
 from secor.cli.verify.evidence import reading_progress
 from secor.config.load import load
 from secor.config.stores import Store
@@ -71,7 +71,7 @@ def command() -> None:
     help="Objects that were rewritten are no finding, if all that took their place is as recorded.",
 )
 @click.option("--restart", is_flag=True, help="Do not go on with an interrupted check.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def check_command(
     file: Path,
     public_key: Path | None,
@@ -179,7 +179,7 @@ def _print(check: Check, findings: list[ObjectChange], signed: str, *, as_json: 
                 for finding in findings
             ],
         }
-        click.echo(json.dumps(document, indent=2))
+        print_json(document)
         return
     for finding in findings[:LINES]:
         click.echo(f"{finding.topic_partition}: {finding}")

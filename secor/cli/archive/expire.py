@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter
@@ -31,7 +30,7 @@ from secor.cli.open_archive import (
     require_stored,
     table,
 )
-from secor.cli.topic_type import TOPIC, metrics_file_option
+from secor.cli.topic_type import TOPIC, json_option, metrics_file_option, print_json
 from secor.config.load import load
 from secor.config.model import Config
 from secor.config.values import parse_duration, parse_size
@@ -85,7 +84,7 @@ def _parsed(parse: Callable[[object], object]) -> Callable[..., float | None]:
     help="Remove nothing: agree that the archive begins with the first objects that are there,"
     " as the store's own lifecycle rules have removed those before.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @metrics_file_option
 def expire_command(
     config: Path,
@@ -225,7 +224,7 @@ def _print(logs: Sequence[LogExpiry], *, dry_run: bool, note: bool, as_json: boo
                 {"topic": topic, "day": day, **dict(sums)} for (topic, day), sums in days.items()
             ],
         }
-        click.echo(json.dumps(document, indent=2))
+        print_json(document)
         return
     if days:
         rows = [("topic", "day", "objects", "messages", "size")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -17,7 +16,7 @@ from secor.archive.finalize.periods import Periods
 from secor.archive.finalize.stored_time import UP_TO_DATE, StoredTime, progress_of
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import of_topic
-from secor.cli.topic_type import TOPIC, metrics_file_option
+from secor.cli.topic_type import TOPIC, json_option, metrics_file_option, print_json
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.clock import SystemClock
@@ -37,7 +36,7 @@ LISTED = 10
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("topic", type=TOPIC, required=False)
 @click.option("--dry-run", is_flag=True, help="Only show what would be marked.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @metrics_file_option
 def command(
     config: Path, topic: str | None, dry_run: bool, as_json: bool, metrics_file: Path | None
@@ -73,7 +72,7 @@ def command(
                     _print_outcome(outcome, dry_run=dry_run)
     if as_json:
         shown = {"dry_run": dry_run, "topics": [_as_json(result) for result in outcomes]}
-        click.echo(json.dumps(shown, indent=2))
+        print_json(shown)
     if not outcomes:
         click.echo("nothing was looked at: no topic has hours or days", err=True)
         return Exit.DIFFERENT

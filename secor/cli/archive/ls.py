@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ from secor.cli.open_archive import (
     require_stored,
     table,
 )
-from secor.cli.topic_type import TOPIC, partitions_option
+from secor.cli.topic_type import TOPIC, json_option, partitions_option, print_json
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.ports import ObjectStore
@@ -33,7 +32,7 @@ from secor.core.text import how_many
 @click.argument("topic", type=TOPIC, required=False)
 @partitions_option
 @click.option("--long", "long", is_flag=True, help="Also show generation, fingerprint, times, key.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(
     config: Path, topic: str | None, partitions: tuple[int, ...], long: bool, as_json: bool
 ) -> None:
@@ -100,7 +99,7 @@ def _topics(config: Config, store: ObjectStore, *, as_json: bool) -> None:
         )
     kept = kept_rows(config, store)
     if as_json:
-        click.echo(json.dumps({"topics": listed, "cluster": kept}, indent=2))
+        print_json({"topics": listed, "cluster": kept})
         return
     if not listed:
         click.echo("no objects yet", err=True)
@@ -139,7 +138,7 @@ def _objects(topic: str, listed: Sequence[ArchivedObject], *, long: bool, as_jso
     if as_json:
         totals = {"objects": len(listed), "records": records, "bytes": size}
         objects = [_as_json(archived) for archived in listed]
-        click.echo(json.dumps({"topic": topic, "objects": objects, "totals": totals}, indent=2))
+        print_json({"topic": topic, "objects": objects, "totals": totals})
         return
     if not listed:
         click.echo(f"no objects of {topic} in these partitions", err=True)

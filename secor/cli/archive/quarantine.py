@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +26,7 @@ from secor.cli.archive.quarantine_report import (
 )
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import archive_of, quarantined_topics, require_stored
-from secor.cli.topic_type import TOPIC
+from secor.cli.topic_type import TOPIC, json_option, print_json
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.clock import SystemClock
@@ -48,7 +47,7 @@ def command() -> None:
 @command.command(epilog="Example: secor quarantine ls partition.toml clicks")
 @config_argument
 @topic_argument
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def ls(config: Path, topic: str | None, as_json: bool) -> None:
     """List the objects in quarantine, and count their messages by reason."""
     settings, rows = load(config, os.environ), list[QuarantinedObject]()
@@ -57,7 +56,7 @@ def ls(config: Path, topic: str | None, as_json: bool) -> None:
             archive = archive_of(settings, name, store)
             rows += [counted(archive, archived) for archived in quarantined(archive, name)]
     if as_json:
-        click.echo(json.dumps({"objects": [object_as_json(row) for row in rows]}, indent=2))
+        print_json({"objects": [object_as_json(row) for row in rows]})
         return
     show_objects(rows)
 
@@ -92,7 +91,7 @@ def cat(config: Path, topic: str | None, limit: int | None, raw: bool) -> None:
     "--take-over", is_flag=True, help="Give up a replay that began under another configuration."
 )
 @click.option("--verbose", "-v", is_flag=True, help="Also show what became of each object.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def replay(
     config: Path,
     topic: str | None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import click
 from secor.archive.quarantine.listing import QuarantinedObject
 from secor.archive.quarantine.replay import ReplayResult
 from secor.cli.open_archive import human_size, table
+from secor.cli.topic_type import print_json
 from secor.core.text import how_many
 
 REASONS = 15
@@ -151,7 +151,7 @@ def summarize(
             }
             for replayed in done
         ]
-        click.echo(json.dumps({**totals, "dry_run": dry_run, "replayed": listed}, indent=2))
+        print_json({**totals, "dry_run": dry_run, "replayed": listed})
     elif done:
         would = "would be " if dry_run else ""
         click.echo(

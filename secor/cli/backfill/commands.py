@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,7 +15,13 @@ from secor.cli.backfill.plan import CONFIG, check_kinds, plan_command
 from secor.cli.backfill.publish import progress, publish_command, rollback_command
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import human_size, table
-from secor.cli.topic_type import backfilled, metrics_file_option, spark_settings
+from secor.cli.topic_type import (
+    backfilled,
+    json_option,
+    metrics_file_option,
+    print_json,
+    spark_settings,
+)
 from secor.config.load import load
 from secor.core.clock import SystemClock
 from secor.core.text import how_many
@@ -111,7 +116,7 @@ def run_command(
 @click.argument("partition", type=CONFIG)
 @click.argument("plan_file", metavar="PLAN", type=CONFIG)
 @_on_spark
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def verify_command(
     backup: Path,
     partition: Path,
@@ -200,7 +205,7 @@ def _print_summary(summary: Summary, *, as_json: bool) -> None:
             },
             "report": report.as_json(),
         }
-        click.echo(json.dumps(facts, indent=2))
+        print_json(facts)
         return
     changed = [name for name in names if changes.old[name] != changes.new[name]]
     rows = [("output partition", "old", "new")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -16,7 +15,14 @@ from secor.archive.backfill.paths import BackfillPaths
 from secor.archive.backfill.plan_request import RequestedMessages
 from secor.archive.backfill.planning import BackfillPlanner
 from secor.cli.open_archive import archive_of, human_size
-from secor.cli.topic_type import TOPIC, backfilled, metrics_file_option, milliseconds
+from secor.cli.topic_type import (
+    TOPIC,
+    backfilled,
+    json_option,
+    metrics_file_option,
+    milliseconds,
+    print_json,
+)
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.clock import SystemClock
@@ -59,7 +65,7 @@ CONFIG = click.Path(path_type=Path)
 @click.option("--allow-gaps", is_flag=True, help="Accept offsets that no backup object has.")
 @click.option("--no-ledger", is_flag=True, help="Use the objects instead of the ledger.")
 @click.option("-o", "--output", type=CONFIG, required=True, help="The plan's file.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @metrics_file_option
 def plan_command(
     backup: Path,
@@ -179,7 +185,7 @@ def _print_plan(plan: BackfillPlan, output: Path, *, as_json: bool) -> None:
         "notes": list(plan.notes),
     }
     if as_json:
-        click.echo(json.dumps(facts, indent=2))
+        print_json(facts)
         return
     ranges: dict[int, list[OffsetRange]] = {}
     for batch in plan.batches:

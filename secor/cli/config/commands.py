@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import textwrap
 import time
@@ -15,6 +14,7 @@ import click
 from secor.cli.config.examples import example, init, write
 from secor.cli.exit_codes import Exit
 from secor.cli.restore.options import load_job
+from secor.cli.topic_type import print_json
 from secor.config.load import is_restore, load
 from secor.config.model import Config
 from secor.config.show import Setting, settings, topic_settings
@@ -99,7 +99,7 @@ def show(config: Path, topic: str | None, as_json: bool) -> None:
     rows = settings(loaded) if topic is None else topic_settings(loaded, topic)
     if as_json:
         listed = [{"key": row.key, "value": row.value, "source": row.source} for row in rows]
-        click.echo(json.dumps(listed, indent=2))
+        print_json(listed)
         return
     for line in _table(rows):
         click.echo(line)
@@ -125,7 +125,7 @@ def explain(key: str, as_json: bool) -> None:
 
     chosen = settings_of(key)
     if as_json:
-        click.echo(json.dumps([_described(setting) for setting in chosen], indent=2))
+        print_json([_described(setting) for setting in chosen])
         return
     for line in _explanation(chosen):
         click.echo(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +25,7 @@ from secor.cli.doctor.stop_reasons import StopReasons, sentence
 from secor.cli.doctor.store_checks import of_store
 from secor.cli.doctor.table_checks import of_tables
 from secor.cli.exit_codes import Exit
+from secor.cli.topic_type import json_option, print_json
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, LedgerCorrupt, StopPartition, Unavailable
@@ -238,7 +238,7 @@ def in_ledger(
 
 @click.command(epilog="Example: secor doctor /etc/secor/backup.toml")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(config: Path, as_json: bool) -> int:
     """Check everything that CONFIG needs: each line is ok, or says what to do.
 
@@ -260,7 +260,7 @@ def command(config: Path, as_json: bool) -> int:
     well = all(finding.ok for finding in results)
     if as_json:
         report = {"ok": well, "checks": [asdict(finding) for finding in results]}
-        click.echo(json.dumps(report, indent=2))
+        print_json(report)
     return Exit.OK if well else Exit.DIFFERENT
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
@@ -35,7 +34,7 @@ from secor.cli.offsets.set import (
 )
 from secor.cli.offsets.table_moves import with_dropped_manifests
 from secor.cli.open_archive import archive_of, earlier_routes, no_topic_matches, of_topic, table
-from secor.cli.topic_type import TOPIC
+from secor.cli.topic_type import TOPIC, json_option, print_json
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import LedgerCorrupt
@@ -54,7 +53,7 @@ def command() -> None:
 
 @command.command(epilog="Example: secor offsets show backup.toml")
 @config_argument
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def show(config: Path, as_json: bool) -> int:
     """Show the committed offset, the log and the open intent of each topic partition.
 
@@ -80,7 +79,7 @@ def show(config: Path, as_json: bool) -> int:
             for topic_partition in of_topic(reader.partitions(topic), topic)
         ]
     if as_json:
-        click.echo(json.dumps({"offsets": rows}, indent=2))
+        print_json({"offsets": rows})
     elif rows:
         _show(rows)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,6 +16,7 @@ from secor.archive.repair.move_offset import Move, entry_or_none, move
 from secor.cli.offsets.set import config_argument, refuse_running, yes_option
 from secor.cli.offsets.table_moves import refuse_below_vectors, with_dropped_manifests
 from secor.cli.open_archive import archive_of, earlier_routes, of_topic, table
+from secor.cli.topic_type import print_json
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, Refused
@@ -315,7 +315,7 @@ def _topics(settings: Config, reader: KafkaReader) -> Iterator[tuple[str, list[T
 
 def _show(rows: Sequence[Row], *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"offsets": [row.document() for row in rows]}, indent=2))
+        print_json({"offsets": [row.document() for row in rows]})
         return
     lines: list[tuple[str, ...]] = [("topic", "partition", "before", "after", "")]
     for row in rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import os
 import socket
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from secor.archive.repair.relocation import (
     relocate,
 )
 from secor.cli.open_archive import table
+from secor.cli.topic_type import print_json
 from secor.config.load import load
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, Refused
@@ -81,7 +81,7 @@ def move_ledger(
                 by=f"{_user()}@{socket.gethostname()}",
             )
     if as_json:
-        click.echo(json.dumps(_document(plan, moved=moves or plan.done), indent=2))
+        print_json(_document(plan, moved=moves or plan.done))
     elif moves:
         click.echo(
             f"moved {how_many(len(plan.entries), 'entry', 'entries')}; processes with {old} are"

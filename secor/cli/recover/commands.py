@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from secor.cli.recover.verify import verify
 from secor.cli.restore.commands import telemetry_of, write_messages
 from secor.cli.restore.options import as_json, configuration
 from secor.cli.restore.plan import Selected, finding_of, verdict_of
+from secor.cli.topic_type import print_json
 from secor.core.text import how_many
 from secor.service.imports import keep_pandas_out
 
@@ -86,7 +86,7 @@ def plan(config: Path, time: str | None, cluster: str | None, *, as_json: bool) 
             "least_seconds": None if estimate is None else round(estimate.seconds, 1),
             "kinds": [described_state(state) for state in states],
         }
-        click.echo(json.dumps(report, indent=2))
+        print_json(report)
         return Exit.OK if clear else Exit.DIFFERENT
     for line in _lines(text, planned, findings, selected, places, states):
         click.echo(line)
@@ -250,7 +250,7 @@ def status(config: Path, time: str | None, cluster: str | None, *, as_json: bool
     done = all(state.is_complete for state in states)
     if as_json:
         report = {"kinds": [described_state(state) for state in states], "complete": done}
-        click.echo(json.dumps(report, indent=2))
+        print_json(report)
     else:
         click.echo(text)
         for state in states:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from secor.cli.restore.groups import groups
 from secor.cli.restore.look import status, verify
 from secor.cli.restore.options import as_json, configuration, load_job, progress_bar
 from secor.cli.restore.plan import plan
+from secor.cli.topic_type import print_json
 from secor.core.errors import ConfigurationError
 from secor.core.text import how_many
 from secor.service import logs
@@ -134,7 +134,7 @@ def show(config: Path, as_json: bool) -> None:
             {**source.described(), "next_offset": stored.next_offset, "spec": stored.spec}
             for source, stored in known
         ]
-        click.echo(json.dumps({"offsets": offset_rows, "foreign": offsets.foreign}, indent=2))
+        print_json({"offsets": offset_rows, "foreign": offsets.foreign})
         return
     rows = [("source", "next offset", "spec")]
     rows += [(str(source), str(stored.next_offset), stored.spec) for source, stored in known]

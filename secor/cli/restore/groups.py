@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import click
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import table
 from secor.cli.restore.options import as_json, configuration, load_job
-from secor.cli.topic_type import milliseconds
+from secor.cli.topic_type import milliseconds, print_json
 from secor.core.errors import ConfigurationError
 from secor.core.text import how_many
 
@@ -100,7 +99,7 @@ def groups(
             plans = plan_groups(job, admin, committed, name, force=force)
             failed = _apply(admin, plans) if apply else []
     if as_json:
-        click.echo(json.dumps([_as_json(plan) for plan in plans], indent=2))
+        print_json([_as_json(plan) for plan in plans])
     else:
         _show(plans)
     for line in failed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import table
 from secor.cli.restore.options import as_json, configuration, load_job, progress_bar
+from secor.cli.topic_type import print_json
 from secor.core.text import how_many
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def status(config: Path, as_json: bool) -> int:
             ],
             "copies": {str(source): stored.next_offset for source, stored in known.copies.items()},
         }
-        click.echo(json.dumps(report, indent=2))
+        print_json(report)
     else:
         _show_status(known)
     return Exit.OK if known.complete else Exit.DIFFERENT
@@ -106,7 +106,7 @@ def verify(config: Path, as_json: bool) -> int:
             for result in results
         ]
         equal = bool(results) and not wrong
-        click.echo(json.dumps({"partitions": partitions, "equal": equal}, indent=2))
+        print_json({"partitions": partitions, "equal": equal})
     else:
         click.echo(
             f"{how_many(messages, 'message')} in {how_many(len(results), 'partition')}: "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import human_size, table
 from secor.cli.restore.options import as_json, configuration, load_job
+from secor.cli.topic_type import print_json
 from secor.core.model import OffsetRange
 from secor.core.text import how_many
 
@@ -85,7 +85,7 @@ def plan(config: Path, as_json: bool) -> int:
         verdict = verdict_of(planned, selected) if planned.topics else nothing_archived(job)
     if as_json:
         report = _as_json(planned, version, selected, transactional=transactional)
-        click.echo(json.dumps(report, indent=2))
+        print_json(report)
         return Exit.OK if planned.may_begin else Exit.DIFFERENT
     rows = _plan_rows(planned, mapping, selected)
     shown = table(rows, left=frozenset({0, 1, 4})) if planned.topics else ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from secor.cli.archive.erased_values import encoding_option, lines_of, lines_opt
 from secor.cli.exit_codes import Exit
 from secor.cli.tables.options import load_tables
 from secor.cli.tables.spark import table_session
+from secor.cli.topic_type import json_option, print_json
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, TableStopped, Unavailable
 from secor.core.text import how_many, iso_time
@@ -62,7 +62,7 @@ HOLDERS = (
 @click.option("--null", is_flag=True, help="Delete the rows without a value, too.")
 @click.option("--dry-run", is_flag=True, help="Only count the rows.")
 @click.option("--master", help="Spark's master; default: spark-submit's, or local[*].")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def erase(
     config: Path,
     names: tuple[str, ...],
@@ -106,7 +106,7 @@ def erase(
                     erasing.run(spark, result, dry_run=dry_run)
     if as_json:
         shown = [result.as_json() for result in results]
-        click.echo(json.dumps({"dry_run": dry_run, "tables": shown, "others": HOLDERS}, indent=2))
+        print_json({"dry_run": dry_run, "tables": shown, "others": HOLDERS})
     else:
         _print(results, column, dry_run=dry_run)
     if any(result.unavailable for result in results):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +13,7 @@ import click
 from secor.cli.open_archive import human_size
 from secor.cli.tables.options import load_tables
 from secor.cli.tables.show import NO_TABLES
+from secor.cli.topic_type import json_option, print_json
 from secor.core.errors import TableStopped
 from secor.core.text import how_many
 from secor.tables.commit.expiry import (
@@ -53,7 +53,7 @@ KINDS = {
     show_default=True,
     help="Delete what is older than this many days; at least an hour.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def expire(config: Path, dry_run: bool, older_than: float, as_json: bool) -> None:
     """Delete old commit objects, finished manifests, merged changes, and orphaned data files.
 
@@ -81,7 +81,7 @@ def expire(config: Path, dry_run: bool, older_than: float, as_json: bool) -> Non
             if not as_json:
                 click.echo(f"{expired.key}: {expired.why}")
     if as_json:
-        click.echo(json.dumps({"dry_run": dry_run, "expired": listed}, indent=2))
+        print_json({"dry_run": dry_run, "expired": listed})
         return
     done = "would be deleted" if dry_run else "deleted"
     for kind, name in KINDS.items():

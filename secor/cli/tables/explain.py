@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from secor.archive.quarantine.listing import counted
 from secor.cli.archive.quarantine_report import reason_kinds
 from secor.cli.open_archive import archive_of, table
 from secor.cli.tables.options import TABLE, load_tables
+from secor.cli.topic_type import json_option, print_json
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, NotFound
 from secor.core.text import how_many
@@ -82,7 +82,7 @@ def _column_of(why: str, columns: Sequence[str]) -> str:
     metavar="N",
     help="Read at most about this many messages in quarantine, the newest objects first.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def explain(config: Path, name: str, messages: int, as_json: bool) -> None:
     """Show where each column of a table comes from, and which messages it refused, and why.
 
@@ -110,7 +110,7 @@ def explain(config: Path, name: str, messages: int, as_json: bool) -> None:
         refusals = _refusals(settings, group, topics, shown, messages)
     decoders = sorted({settings.for_topic(topic).parser.decoder for topic in topics})
     if as_json:
-        click.echo(json.dumps(_data(settings, shown, origins, decoders, refusals), indent=2))
+        print_json(_data(settings, shown, origins, decoders, refusals))
         return
     for line in _lines(settings, shown, origins, decoders, refusals):
         click.echo(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,7 @@ import click
 from secor.cli.exit_codes import Exit
 from secor.cli.tables.options import load_tables
 from secor.cli.tables.spark import table_session
+from secor.cli.topic_type import json_option, print_json
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, TableStopped, Unavailable
 from secor.tables.catalog import MAIN
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 @click.option(
     "--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark; may be repeated."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def maintain(
     context: click.Context,
@@ -103,7 +103,7 @@ def maintain(
     if dry_run:
         _print_statements(statements, as_json=as_json)
     elif as_json:
-        click.echo(json.dumps({"done": done, "stopped": stopped}, indent=2))
+        print_json({"done": done, "stopped": stopped})
     if any("error" in entry for entry in done):
         context.exit(Exit.UNAVAILABLE)
     if stopped:
@@ -163,7 +163,7 @@ def _run(
 
 def _print_statements(statements: Mapping[str, Mapping[str, str]], *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"statements": statements}, indent=2))
+        print_json({"statements": statements})
         return
     for of_table in statements.values():
         for step, statement in of_table.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import time
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ import click
 
 from secor.cli.exit_codes import Exit
 from secor.cli.tables.options import TABLE, load_tables
+from secor.cli.topic_type import json_option, print_json
 from secor.core.errors import ConfigurationError, TableStopped, Unavailable
 from secor.core.retry import delay
 from secor.core.text import how_many
@@ -33,7 +33,7 @@ ATTEMPTS = 10
 @click.argument("config", type=click.Path(path_type=Path))
 @click.argument("names", metavar="[TABLE]...", type=TABLE, nargs=-1)
 @click.option("--dry-run", is_flag=True, help="Only show what is wrong.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.pass_context
 def repair(
     context: click.Context, config: Path, names: tuple[str, ...], dry_run: bool, as_json: bool
@@ -72,7 +72,7 @@ def repair(
                 for line in _outcome(compared, changed, dry_run=dry_run):
                     click.echo(f"{name}: {line}")
     if as_json:
-        click.echo(json.dumps({"tables": repaired}, indent=2))
+        print_json({"tables": repaired})
     if left:
         context.exit(Exit.DIFFERENT)
 

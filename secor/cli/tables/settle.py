@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from secor.cli.tables.options import TABLE, load_tables
 from secor.cli.tables.spark import merging
+from secor.cli.topic_type import json_option, print_json
 from secor.tables.repair.settle import Settlement
 
 config_argument = click.argument("config", type=click.Path(path_type=Path))
@@ -71,7 +71,7 @@ def replay(config: Path, name: str, dry_run: bool) -> None:
     help="Go on although the log no longer has all messages of a file.",
 )
 @dry_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def set_aside(
     config: Path,
     name: str,
@@ -97,7 +97,7 @@ def set_aside(
             group, name, files, reason=reason, without_missing=without_missing, dry_run=dry_run
         )
     if as_json:
-        click.echo(json.dumps({"files": [outcome.as_json() for outcome in done]}, indent=2))
+        print_json({"files": [outcome.as_json() for outcome in done]})
         return
     for outcome in done:
         click.echo(f"{name}: {outcome.line}")

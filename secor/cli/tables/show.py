@@ -19,6 +19,7 @@ from secor.cli.exit_codes import Exit
 from secor.cli.open_archive import absent_topics, human_size, table
 from secor.cli.progress import duration, withheld_lines
 from secor.cli.tables.options import TABLE, load_tables
+from secor.cli.topic_type import json_option, print_json
 from secor.config.model import Config
 from secor.core.model import OpenTransaction, TopicPartition
 from secor.core.text import how_many
@@ -40,7 +41,6 @@ COMMITS = 10
 """Commits that ``show`` lists."""
 
 config_argument = click.argument("config", type=click.Path(path_type=Path))
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command(epilog="Example: secor tables ls table.toml")
@@ -59,7 +59,7 @@ def ls(config: Path, as_json: bool) -> int:
         waiting = _Waiting.of(group)
     if as_json:
         listed = [_as_json(overview, lags[overview.table]) for overview in seen]
-        click.echo(json.dumps({"tables": listed, "withheld": waiting.as_json()}, indent=2))
+        print_json({"tables": listed, "withheld": waiting.as_json()})
     else:
         for line in (*_lines(seen, lags), *waiting.lines()):
             click.echo(line)
@@ -89,7 +89,7 @@ def show(config: Path, name: str, as_json: bool) -> int:
             for earlier in commits
         ]
         data = {**_as_json(overview, lag), "withheld": waiting.as_json(), "commits": listed}
-        click.echo(json.dumps(data, indent=2))
+        print_json(data)
         return _exit([overview])
     for line in _lines([overview], {name: lag}):
         click.echo(line)
@@ -139,7 +139,7 @@ def status(config: Path, as_json: bool) -> int:
             "staged": _backlog(summary, now),
             "tables": [_as_json(overview, lags[overview.table]) for overview in seen],
         }
-        click.echo(json.dumps(data, indent=2))
+        print_json(data)
         return Exit.DIFFERENT if stopped or absent else _exit(seen)
     for line in absent:
         click.echo(line)

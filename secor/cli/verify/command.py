@@ -24,7 +24,7 @@ from secor.cli.open_archive import (
     require_stored,
 )
 from secor.cli.spark_tasks import SparkOptions, spark_options, spark_tasks, verifying
-from secor.cli.topic_type import TOPIC, partitions_option
+from secor.cli.topic_type import TOPIC, json_option, partitions_option
 from secor.cli.verify.engines import by_option, look_up_option
 from secor.cli.verify.evidence import EvidenceFile, evidence_of, evidence_options
 from secor.cli.verify.source import SourceOptions, source_options, verify_source
@@ -83,7 +83,7 @@ class Watch:
 @source_options
 @evidence_options
 @spark_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def command(
     config: Path,
     topics: tuple[str, ...],
