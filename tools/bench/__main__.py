@@ -12,6 +12,7 @@ import click
 
 from secor.core.errors import SecorError
 from secor.sandbox import Sandbox
+from tools.bench import kafka_backup as kafka_backup_bench
 from tools.bench import restore as restore_bench
 from tools.bench.cases import CASES, Case, data_prefix, settings_of, write_config
 from tools.bench.change_costs import ChangeCost
@@ -19,6 +20,7 @@ from tools.bench.changes import ENGINES, MOST, measure_apart
 from tools.bench.commits import measure as measure_commits
 from tools.bench.fill import Filled, create_topic, fill
 from tools.bench.floor import Floor, floor_of
+from tools.bench.object_life import life_of
 from tools.bench.peers import COMPARED, ELSEWHERE
 from tools.bench.peers import measure as measure_peers
 from tools.bench.pieces import LOOKED_AT, Piece, measure
@@ -78,7 +80,9 @@ class Bench:
         daemon = DaemonProcess(config, port=port, log=self.directory / f"{group}.log")
         return daemon.run(lambda: True)
 
-    def run(self, case: Case, idle: Usage, profile: Path | None) -> tuple[Floor, Result]:
+    def run(
+        self, case: Case, idle: Usage, profile: Path | None, life: Path | None = None
+    ) -> tuple[Floor, Result]:
         """Store the full topic once; return the floor of the case, too."""
         (port,) = free_ports(1)
         filled = self.filled[case.headers]
@@ -92,7 +96,11 @@ class Bench:
             progress = ledger
         with closing(progress):
             daemon = DaemonProcess(
-                config, port=port, log=self.directory / f"{group}.log", profile=profile
+                config,
+                port=port,
+                log=self.directory / f"{group}.log",
+                profile=profile,
+                life=life,
             )
             used = daemon.run(lambda: progress.committed()[0] >= filled.messages)
             _, last = progress.committed()
@@ -162,9 +170,15 @@ def _say(line: str) -> None:
 @click.option("--case", "names", multiple=True, type=click.Choice(NAMES), help="Only this case.")
 @click.option("--pieces/--no-pieces", default=True, help="Measure the pieces alone, too.")
 @click.option("--peers", is_flag=True, help="Other programs beside ours, over the same topic.")
+@click.option(
+    "--kafka-backup",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help="Peers: the binary of OSO's kafka-backup, beside ours in backup and restore.",
+)
 @click.option("--spark", is_flag=True, help="Instead: read and parse local archives in Spark.")
 @click.option("--restore", is_flag=True, help="Instead: write local archives back to Kafka.")
 @click.option("--profile", is_flag=True, help="Show what the functions of the loop took (slower).")
+@click.option("--life", is_flag=True, help="Show what the steps of an object took (slower).")
 @click.option(
     "--tables", is_flag=True, help="Instead: commits to tables, and recovery after kill -9."
 )
@@ -188,12 +202,14 @@ def main(
     names: Sequence[str],
     pieces: bool,
     peers: bool,
+    kafka_backup: Path | None,
     spark: bool,
     restore: bool,
     tables: bool,
     changes: bool,
     engines: Sequence[str],
     profile: bool,
+    life: bool,
     json_: bool,
     directory: Path | None,
 ) -> None:
@@ -215,14 +231,16 @@ def main(
         elif tables:
             _measure_tables(directory)
         elif peers:
-            results, others = _measure_peers(messages or 1_000_000, partitions, json_, directory)
+            results, others = _measure_peers(
+                messages or 1_000_000, partitions, kafka_backup, json_, directory
+            )
         elif restore:
             writes = _measure_restore(messages or 1_000_000, partitions, json_, directory)
         elif spark:
             scans = _measure_spark(messages or 1_000_000, partitions, json_, directory)
         else:
             results, measured = _measure(
-                chosen, messages or 2_000_000, partitions, pieces, profile, json_, directory
+                chosen, messages or 2_000_000, partitions, pieces, profile, life, json_, directory
             )
     except SecorError as error:
         raise click.ClickException(str(error)) from error
@@ -236,6 +254,7 @@ def _measure(
     partitions: int,
     pieces: bool,
     profile: bool,
+    life: bool,
     quiet: bool,
     directory: Path | None,
 ) -> tuple[list[Result], list[Piece]]:
@@ -246,7 +265,8 @@ def _measure(
     with _bench(directory, partitions, messages, headers) as bench:
         for case in cases:
             path = bench.directory / f"{case.name}.profile" if profile else None
-            floor, result = bench.run(case, bench.idle(case), path)
+            lived = bench.directory / f"{case.name}.life" if life else None
+            floor, result = bench.run(case, bench.idle(case), path, lived)
             results.append(result)
             click.echo(line_of(result), err=quiet)
             click.echo(floor_line(floor), err=quiet)
@@ -254,6 +274,8 @@ def _measure(
                 click.echo(compared, err=quiet)
             if path:
                 click.echo(profile_of(path), err=quiet)
+            for line in life_of(lived) if lived else ():
+                click.echo(line, err=quiet)
         for piece in bench.pieces() if pieces else ():
             measured.append(piece)
             click.echo(piece_line(piece), err=quiet)
@@ -261,22 +283,44 @@ def _measure(
 
 
 def _measure_peers(
-    messages: int, partitions: int, quiet: bool, directory: Path | None
+    messages: int,
+    partitions: int,
+    kafka_backup: Path | None,
+    quiet: bool,
+    directory: Path | None,
 ) -> tuple[list[Result], list[PeerResult]]:
     """Measure ours, then the others, over one topic; print what could not be run, too."""
     others: list[PeerResult] = []
+
+    def take(measured: Iterator[PeerResult | str]) -> None:
+        for result in measured:
+            click.echo(peer_line(result), err=quiet)
+            if isinstance(result, PeerResult):
+                others.append(result)
+
     with _bench(directory, partitions, messages, {COMPARED.headers}) as bench:
         _, ours = bench.run(COMPARED, bench.idle(COMPARED), None)
         click.echo(line_of(ours), err=quiet)
         filled = bench.filled[COMPARED.headers]
-        for result in measure_peers(
-            bench.sandbox, filled, ours, empty=EMPTY, directory=bench.directory
-        ):
-            click.echo(peer_line(result), err=quiet)
-            if isinstance(result, PeerResult):
-                others.append(result)
+        take(measure_peers(bench.sandbox, filled, ours, empty=EMPTY, directory=bench.directory))
+        results = [ours]
+        if kafka_backup is not None:
+            case = kafka_backup_bench.COMPARED
+            _, lossless = bench.run(case, bench.idle(case), None)
+            click.echo(line_of(lossless), err=quiet)
+            results.append(lossless)
+            take(
+                kafka_backup_bench.measure(
+                    kafka_backup,
+                    bench.sandbox,
+                    filled,
+                    lossless,
+                    prefix=f"bench/{case.name}-{filled.topic}",
+                    directory=bench.directory,
+                )
+            )
     click.echo(ELSEWHERE, err=quiet)
-    return [ours], others
+    return results, others
 
 
 def _measure_tables(directory: Path | None) -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import click
 
@@ -99,11 +100,36 @@ def measure(
         yield compare(peer.name, filled.messages, start=start, used=used, ours=ours)
 
 
-def compare(name: str, messages: int, *, start: Usage, used: Usage, ours: Result) -> PeerResult:
-    """Compare a run with ours; what it takes over an empty topic is not of the messages.
+class Ours(Protocol):
+    """The figures of ours that others are compared with."""
 
-    Seconds are those that a run of all messages takes longer than a start, without ``IDLE``, for
-    which it waits over an empty topic; what joining the group takes may be among them.
+    @property
+    def cpu_us(self) -> float:
+        """CPU in microseconds a message."""
+
+    @property
+    def seconds(self) -> float:
+        """Time by the clock."""
+
+    @property
+    def peak_megabytes(self) -> float:
+        """The greatest resident memory."""
+
+
+def compare(
+    name: str,
+    messages: int,
+    *,
+    start: Usage,
+    used: Usage,
+    ours: Ours,
+    beside: str = PEERS_OF,
+) -> PeerResult:
+    """Compare a run with ours, the case ``beside``.
+
+    What it takes over an empty topic is not of the messages.  Seconds are those that a run of all
+    messages takes longer than a start, without ``IDLE``, for which it waits over an empty topic;
+    what joining the group takes may be among them.
     """
     cpu_us = (used.cpu - start.cpu) / messages * 1e6
     seconds = max((used.ended - used.ready) - (start.ended - start.ready - IDLE), 1e-3)
@@ -117,6 +143,7 @@ def compare(name: str, messages: int, *, start: Usage, used: Usage, ours: Result
         times_cpu=round(cpu_us / ours.cpu_us, 2),
         times_seconds=round(seconds / ours.seconds, 2),
         times_memory=round(peak / ours.peak_megabytes, 2),
+        beside=beside,
     )
 
 

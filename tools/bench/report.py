@@ -56,6 +56,7 @@ class PeerResult:
     times_cpu: float
     times_seconds: float
     times_memory: float
+    beside: str = PEERS_OF
 
 
 def result_of(
@@ -134,7 +135,7 @@ def peer_line(result: PeerResult | str) -> str:
         return result
     return (
         f"{result.name}: {result.cpu_us:.2f} µs CPU a message, {result.seconds:.1f} s,"
-        f" peak {result.peak_megabytes:.0f} MB; times Secor's {PEERS_OF}: CPU"
+        f" peak {result.peak_megabytes:.0f} MB; times Secor's {result.beside}: CPU"
         f" {result.times_cpu:.1f}, wall time {result.times_seconds:.1f},"
         f" memory {result.times_memory:.1f}"
     )

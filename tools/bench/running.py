@@ -20,6 +20,7 @@ from kazoo.exceptions import NoNodeError
 
 import secor
 from secor.core.errors import SecorError, Unavailable
+from tools.bench import object_life
 
 READY_WITHIN = 60.0
 DONE_WITHIN = 900.0
@@ -82,10 +83,15 @@ class Progress:
 
 
 class MeasuredProcess:
-    """A Python process with its output in a file, watched until it ends."""
+    """A process with its output in a file, watched until it ends; ``program`` is Python's."""
 
     def __init__(
-        self, arguments: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None
+        self,
+        arguments: Sequence[str],
+        *,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        program: Sequence[str] = (sys.executable,),
     ) -> None:
         """Start it."""
         self._what = "secor run"
@@ -93,7 +99,7 @@ class MeasuredProcess:
         self._peak = 0
         with log.open("wb") as file:
             self._process = subprocess.Popen(
-                [sys.executable, *arguments], stdout=file, stderr=file, env=environment
+                [*program, *arguments], stdout=file, stderr=file, env=environment
             )
 
     def _wait(self, reached: Callable[[], bool], timeout: float, what: str) -> None:
@@ -155,10 +161,20 @@ def compile_modules(package: Path) -> None:
 class DaemonProcess(MeasuredProcess):
     """``secor run`` with its log in a file; its metrics are served on ``port``."""
 
-    def __init__(self, config: Path, *, port: int, log: Path, profile: Path | None = None) -> None:
-        """Start it."""
+    def __init__(
+        self,
+        config: Path,
+        *,
+        port: int,
+        log: Path,
+        profile: Path | None = None,
+        life: Path | None = None,
+    ) -> None:
+        """Start it; with a profile of the loop's functions, or the life of its objects."""
         compile_modules(Path(secor.__file__).parent)
         program = [_RUN] if profile is None else [_RUN_PROFILED, str(profile)]
+        if life is not None:
+            program = [object_life.PROGRAM, str(life)]
         super().__init__(["-c", *program, "run", str(config)], log=log)
         self._port = port
 
@@ -192,10 +208,15 @@ class ProgramProcess(MeasuredProcess):
     """A program that ends by itself."""
 
     def __init__(
-        self, arguments: Sequence[str], *, log: Path, environment: Mapping[str, str]
+        self,
+        arguments: Sequence[str],
+        *,
+        log: Path,
+        environment: Mapping[str, str] | None,
+        program: Sequence[str] = (sys.executable,),
     ) -> None:
         """Start it."""
-        super().__init__(arguments, log=log, environment=environment)
+        super().__init__(arguments, log=log, environment=environment, program=program)
         self._what = " ".join(arguments[:2])
 
     def run(self) -> Usage:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from dataclasses import asdict, replace
@@ -18,7 +19,7 @@ from secor.sandbox import S3Access
 from secor.wire import decode_chunks, walk_batches
 from secor.wiring.plans import plan_for
 from secor.wiring.table_routes import check_new_table
-from tools.bench import commits
+from tools.bench import commits, object_life
 from tools.bench import floor as floors
 from tools.bench.archive import TOPIC, group, store
 from tools.bench.cases import CASES, Case, settings_of, write_config
@@ -235,3 +236,26 @@ def test_what_is_measured_is_compiled_even_where_python_would_not_keep_that(
     (tmp_path / "daemon.py").write_text("x = 1\n")
     compile_modules(tmp_path)
     assert [file.name.split(".")[0] for file in tmp_path.rglob("*.pyc")] == ["daemon"]
+
+
+def test_every_step_of_an_object_is_a_method_of_the_daemon() -> None:
+    for place in object_life.STEPS.values():
+        module, kind, method = place.split()
+        assert callable(getattr(getattr(importlib.import_module(module), kind), method))
+
+
+def test_steps_are_counted_also_where_they_fail_and_printed(tmp_path: Path) -> None:
+    clocks = object_life.Clocks()
+    divide = clocks.around("upload, whole", lambda a, b: a // b)
+    assert divide(6, b=3) == 2
+    with pytest.raises(ZeroDivisionError):
+        divide(1, 0)
+    assert clocks.calls["upload, whole"] == 2
+    path = tmp_path / "life"
+    steps = {"upload, whole": (2, 0.003), "put: metadata": (0, 0.0)}
+    path.write_text(json.dumps({"threads": {"a": 0.01, "commit": 2.5}, "steps": steps}))
+    threads, *lines = object_life.life_of(path)
+    assert threads.strip() == "CPU s by thread: commit 2.50"
+    assert [line.split() for line in lines] == [
+        ["upload,", "whole", "2", "calls", "1500", "us", "0.00", "s"]
+    ]

@@ -6,13 +6,16 @@ import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from secor.core.errors import Unavailable
-from tools.bench import peers
+from secor.sandbox import S3Access
+from tools.bench import kafka_backup, peers
 from tools.bench.cases import CASES
+from tools.bench.fill import Filled
 from tools.bench.peers import ELSEWHERE, compare, install
 from tools.bench.report import PEERS_OF, Result, as_json, beside_line, peer_line
 from tools.bench.running import ProgramProcess, Usage
@@ -83,3 +86,38 @@ def test_a_program_that_fails_is_told_with_what_it_said(tmp_path: Path) -> None:
         process.run()
     used = ProgramProcess(["-c", "x = 1"], log=tmp_path / "log", environment={"PATH": ""}).run()
     assert used.cpu > 0
+
+
+def test_a_binary_that_fails_is_named_with_its_last_line_and_was_told_where_all_is(
+    tmp_path: Path,
+) -> None:
+    binary = tmp_path / "kafka-backup"
+    binary.write_text('#!/bin/sh\ncat "$3"\necho "no bucket" >&2\nexit 1\n')
+    binary.chmod(0o755)
+    servers: Any = SimpleNamespace(kafka="host:1", s3=S3Access("http://host:2"))
+    filled = Filled("bench", 4, 1000, 1, 1)
+    (said,) = kafka_backup.measure(
+        binary, servers, filled, OURS, prefix="bench/x", directory=tmp_path
+    )
+    assert isinstance(said, str)
+    assert said.startswith("kafka-backup: not measured: backup --config ended with 1")
+    assert said.endswith("no bucket")
+    told = json.loads((tmp_path / "kafka-backup-backup.yaml").read_text())
+    assert told["mode"] == "backup"
+    assert told["source"] == {"bootstrap_servers": ["host:1"], "topics": {"include": ["bench"]}}
+    assert told["storage"]["endpoint"] == "http://host:2"
+
+
+def test_a_start_of_nothing_leaves_all_of_a_run() -> None:
+    used = Usage(cpu=0.5, ready=200.0, ended=204.0, peak=100_000_000)
+    restored = kafka_backup.OurRestore(cpu_us=250.0, seconds=2.0, peak_megabytes=50.0)
+    result = compare(
+        "kafka-backup, restore",
+        1000,
+        start=kafka_backup.NO_START,
+        used=used,
+        ours=restored,
+        beside="restore",
+    )
+    assert (result.times_cpu, result.times_seconds, result.times_memory) == (2.0, 2.0, 2.0)
+    assert "times Secor's restore: CPU 2.0" in peer_line(result)
