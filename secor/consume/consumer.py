@@ -385,9 +385,6 @@ def _held(partitions: Iterable[Partition], sealed: int) -> tuple[int, int]:
     for partition in partitions:
         if partition.batch is not None:
             in_memory, size = partition.batch.held
-            memory += in_memory
-            local += size
-            if partition.waiting is not None:
-                memory += partition.waiting_size
-                local += partition.waiting_size
+            memory += in_memory + partition.waiting_size
+            local += size + partition.waiting_size
     return memory, local

@@ -134,7 +134,7 @@ class Exchange:
         return content
 
 
-class Answer:
+class ExchangeAnswer:
     """One answer of an exchange, in the form of kazoo's asynchronous results."""
 
     def __init__(self, exchange: Exchange, index: int, decode: Callable[[bytes], Any]) -> None:

@@ -22,7 +22,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import KeeperState
 
 from secor.adapters.zookeeper.exchanges import (
-    Answer,
+    ExchangeAnswer,
     Exchange,
     Operations,
     children,
@@ -102,9 +102,9 @@ class Requests:
         # A follower may be behind: without the sync, an entry of before the last commit could be
         # read.
         exchange = self._send([sync(paths[0]), *map(get, paths)])
-        self.read(lambda _: Answer(exchange, 0, bytes), paths[0])
+        self.read(lambda _: ExchangeAnswer(exchange, 0, bytes), paths[0])
         return [
-            self._node(path, Answer(exchange, index, node_of))
+            self._node(path, ExchangeAnswer(exchange, index, node_of))
             for index, path in enumerate(paths, start=1)
         ]
 
@@ -177,13 +177,13 @@ class Requests:
         requests = [operations.encoded(), children(directory), *map(get, paths)]
         sent: list[Exchange] = []
 
-        def send() -> Answer:
+        def send() -> ExchangeAnswer:
             sent.append(self._send(requests))
-            return Answer(sent[0], 0, results_of)
+            return ExchangeAnswer(sent[0], 0, results_of)
 
         def look() -> tuple[list[str], list[Node | None]]:
-            return self._names(directory, Answer(sent[0], 1, names_of)), [
-                self._node(path, Answer(sent[0], index, node_of))
+            return self._names(directory, ExchangeAnswer(sent[0], 1, names_of)), [
+                self._node(path, ExchangeAnswer(sent[0], index, node_of))
                 for index, path in enumerate(paths, start=2)
             ]
 
@@ -202,12 +202,12 @@ class Requests:
         return Operations(self._acl)
 
     def commit(
-        self, operations: Operations, what: str, send: Callable[[], Answer] | None = None
+        self, operations: Operations, what: str, send: Callable[[], ExchangeAnswer] | None = None
     ) -> list[Any]:
         """Send a transaction; the result has one item for each operation, errors included."""
 
-        def send_alone() -> Answer:
-            return Answer(self._send([operations.encoded()]), 0, results_of)
+        def send_alone() -> ExchangeAnswer:
+            return ExchangeAnswer(self._send([operations.encoded()]), 0, results_of)
 
         results: list[Any] = self._write(send or send_alone, what)
         if len(results) != len(operations):

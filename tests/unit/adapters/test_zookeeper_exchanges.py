@@ -28,7 +28,7 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from secor.adapters.zookeeper import exchanges
 from secor.adapters.zookeeper.exchanges import (
-    Answer,
+    ExchangeAnswer,
     Exchange,
     ExchangeConnection,
     Operations,
@@ -84,7 +84,7 @@ def test_each_answer_is_given_and_an_error_is_that_of_one() -> None:
     assert [asked.get(index, 1.0) for index in (2, 0)] == [b"three", b"one"]
     with pytest.raises(NoNodeError):
         asked.get(1, 1.0)
-    assert Answer(asked, 0, bytes.decode).get(1.0) == "one"
+    assert ExchangeAnswer(asked, 0, bytes.decode).get(1.0) == "one"
 
 
 def test_what_was_answered_before_the_connection_broke_is_known() -> None:
