@@ -22,8 +22,8 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import KeeperState
 
 from secor.adapters.zookeeper.exchanges import (
-    ExchangeAnswer,
     Exchange,
+    ExchangeAnswer,
     Operations,
     children,
     encoded_acl,

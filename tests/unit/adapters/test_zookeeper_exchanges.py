@@ -28,8 +28,8 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from secor.adapters.zookeeper import exchanges
 from secor.adapters.zookeeper.exchanges import (
-    ExchangeAnswer,
     Exchange,
+    ExchangeAnswer,
     ExchangeConnection,
     Operations,
     encoded_acl,
