@@ -109,6 +109,7 @@ def _dictionaries(
 
 def _pieces(values: Sequence[Any], like: pa.Array) -> list[list[Any] | None]:
     """Cut flattened values into lists as those of ``like``."""
+    # A null list has no bounds of its own: the next one's make it empty.
     bounds = pc.fill_null_backward(offsets_of(like)).to_pylist()
     valid = like.is_valid().to_pylist()
     return [
@@ -213,6 +214,7 @@ def _integral(values: list[Any], doubles: np.ndarray[Any, Any]) -> list[Any]:
     """Replace doubles by the integers that they are."""
     with np.errstate(invalid="ignore"):
         whole = (np.trunc(doubles) == doubles) & (np.abs(doubles) <= EXACT)
+    # Minus zero is no integer: as 0 it would come back as another double.
     whole &= ~(np.signbit(doubles) & (doubles == 0))
     for row in np.flatnonzero(whole).tolist():
         values[row] = int(values[row])

@@ -132,6 +132,7 @@ class RowSchema:
             return "inferred-2"
         digest = hashlib.sha256(self.describe().encode()).hexdigest()[:16]
         # Only what is written in another way than before has other fingerprints than before.
+        # A fingerprint that changes supersedes open batches, so it changes only where bytes do.
         version = 4 if self.exact or has_required(self.fields) else 3
         if any_leaf(self.fields, pa.types.is_decimal):
             version = 5
@@ -150,6 +151,7 @@ class RowSchema:
         """
         if self.fields is None:
             return _readable(rows)
+        # The usual case with a registry: types agree, and nothing has to be looked at row by row.
         if rows.type.equals(self.type, check_metadata=True) and (
             not self._limited or all_readable(rows)
         ):
@@ -186,6 +188,8 @@ class _Fitting:
         """Return a field of all rows; a row's first reason stays."""
         fit = ColumnFit(field, column, target, self._valid, extra=self._extra, rules=self._rules)
         fitted = fit.fit()
+        # What was there wins: the reason of the first declared column, whatever the order of the
+        # message.
         self.bad = fit.bad | self.bad
         for row, value in fit.left.items():
             self._left.setdefault(row, {})[target.name] = value

@@ -158,6 +158,8 @@ class ErasuresOfTable:
     def seen_by(self, table: Table, branch: str) -> ErasuresOfTable:
         """Return the records of what was deleted before a table was loaded as it is here."""
         head = table.head(branch)
+        # The table was loaded once, and a deletion that came after that must not explain rows that
+        # this table still lacks for another reason.
         time = 0 if head is None else head.timestamp
 
         def is_seen(record: ErasedRows) -> bool:
@@ -209,6 +211,7 @@ class RowErasures:
             if match is not None:
                 records = planned if match[2] else done
                 records[int(match[1])] = _decoded(stored.key, read_bytes(self._store, stored.key))
+        # A record of the same number closes it, though it be empty.
         waiting = {number: record for number, record in planned.items() if number not in done}
         return ErasuresOfTable(self._uuid, done, waiting, secret)
 
@@ -249,6 +252,7 @@ def deletions(table: Table, branch: str, before: int) -> Iterator[tuple[Snapshot
     """
     chain = list(ancestors(table, branch))
     numbers = [snapshot.snapshot_id for snapshot in chain]
+    # Expired, or rolled back past it: a row that is absent may be so for any reason.
     if before not in numbers:
         return None
     above = zip(chain[: numbers.index(before)], numbers[1:], strict=False)

@@ -95,6 +95,7 @@ def plan_command(
     wanted = _wanted(from_time, to_time, offsets, keys)
     source, target = load(backup, os.environ), load(partition, os.environ)
     check_kinds(source, target, backup, partition)
+    # Before anything is read: a plan takes minutes, and would be of no use.
     if target.for_topic(topic).output.naming != "secor":
         raise ConfigurationError(
             f"{partition}: objects named as a connector's have no generation, and old and new ones"
@@ -117,6 +118,7 @@ def plan_command(
             schema=kept.text if kept is not None else None,
         )
         plan = planner.plan(wanted, generation)
+    # Written whole and at the end: a plan that is there is complete.
     output.write_bytes(encode(plan))
     backfilled(last_run, partition, plan, "plan")
     _print_plan(plan, output, as_json=as_json)

@@ -26,16 +26,13 @@ from secor.service.imports import keep_pandas_out
 
 if TYPE_CHECKING:
     from secor.config.restore import RestoreConfig
+    from secor.restore.control import JobControl
     from secor.restore.engine import Ended
     from secor.service.monitoring.restore_telemetry import RestoreTelemetry
     from secor.wiring.restore import Job
 
 LAST_OFFSET = 2**63 - 1
 """Kafka's offsets have 64 bits, with a sign."""
-
-if TYPE_CHECKING:
-    from secor.restore.control import JobControl
-    from secor.wiring.restore import Job
 
 
 @contextmanager
@@ -166,6 +163,7 @@ def set_offset(config: Path, topic: str, partition: int, offset: int, *, beyond:
         ]
         if not chosen:
             raise ConfigurationError(f"the job has no source partition {topic}/{partition}")
+        # All are checked before any is set: generations of a topic continue together.
         for source in chosen:
             check_offset(job.source.extent(source), offset, beyond=beyond)
         change_offsets(job, control, count, dict.fromkeys(chosen, offset))
@@ -261,6 +259,8 @@ def write_messages(job: Job, telemetry: RestoreTelemetry) -> Ended:
     from secor.jobs.restore.run import daemon_of
     from secor.jobs.restore.run import run as run_engine
 
+    # Before any daemon begins: what prevents the job is said with all of its reasons, and no topic
+    # is left half made.
     planned = prepare(job)
     log = structlog.get_logger("secor.restore")
     for finding in planned.findings:

@@ -97,6 +97,8 @@ def _expired(
     tables = []
     for name in names:
         try:
+            # A stopped table may be rolled back, and take its staged files again: nothing of it
+            # goes.
             tables.append(ExpiryTable(*group.committer.look(name, settles=True)))
         except TableStopped as error:
             click.echo(f"{error}; what belongs to it stays", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import click
 from secor.cli.exit_codes import Exit
 from secor.cli.tables.options import load_tables
 from secor.cli.tables.spark import table_session
-from secor.cli.topic_type import json_option, print_json
+from secor.cli.topic_type import json_option, print_json, spark_settings
 from secor.config.model import Config
 from secor.core.errors import ConfigurationError, TableStopped, Unavailable
 from secor.tables.catalog import MAIN
@@ -89,6 +88,7 @@ def maintain(
             f" procedures of Iceberg know {MAIN} alone",
             err=True,
         )
+    # Before Spark starts, which takes longer than all of this: a wrong name is said at once.
     tables, stopped = _tables(settings, names)
     for why in stopped.values():
         click.echo(f"{why}; left as it is", err=True)
@@ -98,7 +98,7 @@ def maintain(
     if not tables:
         click.echo("nothing to maintain: no table that is not stopped has a snapshot", err=True)
     elif not dry_run:
-        with _spark(settings, master, _parsed(conf)) as spark:
+        with table_session(settings, "maintain", master, spark_settings(conf)) as spark:
             done = list(_run(spark, statements, as_json=as_json))
     if dry_run:
         _print_statements(statements, as_json=as_json)
@@ -134,6 +134,7 @@ def _sorted_out(group: TableGroup, names: Sequence[str]) -> tuple[list[str], dic
         except TableStopped as error:
             stopped[name] = str(error)
             continue
+        # Iceberg's procedures refuse a table without a snapshot.
         if table.snapshots:
             tables.append(name)
     return tables, stopped
@@ -168,19 +169,3 @@ def _print_statements(statements: Mapping[str, Mapping[str, str]], *, as_json: b
     for of_table in statements.values():
         for step, statement in of_table.items():
             click.echo(f"{statement};  -- {STEPS[step]}")
-
-
-def _parsed(conf: Sequence[str]) -> dict[str, str]:
-    settings = {}
-    for text in conf:
-        key, separator, value = text.partition("=")
-        if not separator:
-            raise click.UsageError(f"--conf {text}: write KEY=VALUE")
-        settings[key] = value
-    return settings
-
-
-def _spark(
-    config: Config, master: str | None, conf: Mapping[str, str]
-) -> AbstractContextManager[Any]:
-    return table_session(config, "maintain", master, conf)

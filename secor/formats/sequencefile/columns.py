@@ -155,6 +155,8 @@ def messagepack_columns(data: bytes, starts: Longs, ends: Longs) -> KeyColumns:
     key = slices(data, key_starts, key_ends)
     if not has_key.all():
         key = pc.if_else(pa.array(has_key), key, pa.scalar(None, pa.binary()))
+    # Whatever the vectors cannot read is read one by one: other order of fields, other widths, as
+    # other writers have them. What is wrong there is named with its row.
     rows = np.flatnonzero(~plain)
     messages = [unpack_key(data[starts[row] : ends[row]], int(row)) for row in rows]
     if messages:
@@ -200,6 +202,7 @@ def _headers(
         pa.array([header.key for header in given], pa.string()),
         pa.array([header.value for header in given], pa.binary()),
     )
+    # Back into the order of rows: the others are behind the plain ones.
     chosen = np.arange(len(plain))
     chosen[~plain] = len(plain) + np.arange(len(messages))
     return pa.concat_arrays([headers, others]).take(pa.array(chosen))

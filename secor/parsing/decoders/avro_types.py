@@ -61,6 +61,8 @@ class SchemaPlanner:
 
     def column(self, schema: Any, space: str = "") -> Column:
         """Return the column of a schema, which is as JSON gives it."""
+        # Counted over the whole schema: one that names a record in ten fields, ten deep, is small
+        # itself and has ten billion columns.
         self.fields += 1
         if self.fields > MOST_FIELDS:
             raise ConfigurationError(f"Avro schema: more than {MOST_FIELDS} fields")
@@ -100,6 +102,7 @@ class SchemaPlanner:
         name = schema["name"]
         inner = name.rpartition(".")[0] or schema.get("namespace", space)
         full = name if "." in name or not inner else f"{inner}.{name}"
+        # Before its fields: they may name the record that they are in.
         self.named[full] = (schema, inner)
         for alias in schema.get("aliases", ()):
             self.named.setdefault(alias, (schema, inner))
@@ -110,6 +113,7 @@ class SchemaPlanner:
             return _named(schema, Column(pa.string())) or Column(pa.string())
         if schema["type"] == "fixed":
             return self._logical(schema, Column(pa.binary(schema["size"])))
+        # What is open is around the field: a name in it would go on for ever, and is text instead.
         self.open.append(full)
         columns = {item["name"]: self.column(item["type"], space) for item in schema["fields"]}
         self.open.pop()
@@ -141,6 +145,8 @@ class SchemaPlanner:
         if len(columns) == 1:
             return columns[0]
         types = [column.type for column in columns]
+        # Only within a family is the wider type exact; all other unions have no column that keeps
+        # what was written.
         for family in (INTEGERS, FLOATS, [pa.string()]):
             if all(kind in family for kind in types) and not any(c.convert for c in columns):
                 return Column(family[-1])
@@ -161,6 +167,7 @@ class SchemaPlanner:
         if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
             return column  # an invalid logical type counts as none, says the specification
         convert = _decimal_text(scale)
+        # Wider than any column: all of the digits, as text.
         if not 0 < precision <= WIDEST_DECIMAL:
             return Column(pa.string(), convert)
         wide = pa.decimal128 if precision <= 38 else pa.decimal256

@@ -88,6 +88,7 @@ def named_column(name: Any, parameters: Any, plain: Column) -> Column | None:
         named = Column(pa.string(), _variable_scale)
     else:
         named = _NAMED.get((name, kind))
+    # The name is not known: the values stay what the plain type makes of them.
     if named is None or plain.convert is None:
         return named
     if named.convert is None:
@@ -158,6 +159,7 @@ def is_infinite(text: str) -> bool:
     if text.lower() in ("infinity", "-infinity"):
         return True
     year = _LONG_YEAR.match(text)
+    # Nine digits do: Python refuses to read a number of thousands, which a message may have.
     return year is not None and int(year[1][:9]) >= INFINITE_YEAR
 
 

@@ -83,6 +83,8 @@ class ProtobufPlanner:
         for item in kind.fields:
             field, convert = self._field(item, within)
             fields.append(field)
+            # A field that cannot be unset has its default, which proto3 does not distinguish from
+            # absence.
             getters.append((item.name, item.has_presence, convert))
         return pa.struct(fields), getters
 
@@ -118,6 +120,7 @@ class ProtobufPlanner:
         if item.enum_type is not None:
             numbers = item.enum_type.values_by_number.items()
             names = {number: member.name for number, member in numbers}
+            # A newer producer may have numbers that the registered type does not name.
             return ValueType(pa.string(), lambda number: names.get(number, str(number)))
         if item.type == FieldDescriptor.TYPE_BYTES:
             return ValueType(pa.binary())
@@ -129,6 +132,7 @@ class ProtobufPlanner:
         if self.native and (known := _well_known(item, kind)) is not None:
             return known
         if kind.full_name in above:
+            # A message within itself has no end as columns.
             return JSON_TEXT if self.native else ValueType(pa.string(), _whole_text, text=True)
         nested, getters = self.plan(kind, above)
         return ValueType(nested, dictionary(getters))

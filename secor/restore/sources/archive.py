@@ -101,6 +101,8 @@ class TopicListings:
         missing = [archived for archived in objects if known[_identity(archived)] is None]
         fresh = {_identity(described): described for described in archive.described(missing)}
         with self._lock:
+            # All at once, for most are of topics that are finished: what is still needed is asked
+            # for again.
             if len(self._described) + len(fresh) > MOST_DESCRIBED:
                 self._described.clear()
             self._described |= fresh
@@ -153,6 +155,8 @@ class ArchiveSource:
             for topic in self.topics()
             for archived in self.archives(topic).objects(topic, generations=self.generations)
         }
+        # With those that have no object left: a job must say that they are gone, not end without
+        # them.
         return sorted(listed.union(self.known.sources()))
 
     def extent(self, source: SourcePartition) -> SourceExtent:
@@ -191,6 +195,8 @@ class ArchiveSource:
         object: a reader that came to there has not read what was in between.
         """
         coverage = self._coverage(source)
+        # Before the first message: what is wrong with one object makes the order of all of them
+        # doubtful.
         if coverage.faults:
             raise ArchiveIncomplete(f"{source}: {coverage.faults[0]}")
         erasures = self.listings.erasures(source.topic)
@@ -251,6 +257,8 @@ class ArchiveSource:
                 kept = records.slice(first, last - first)
                 position = next_offset(int(offsets[last - 1]))
                 yield Piece(kept, position)
+        # Also where the batch ends in a hole, such as a marker of a transaction: what is committed
+        # for the source has to reach its end.
         end = position if part.end == UNKNOWN_END else part.end
         yield Piece(_NO_ROWS, end, Boundary.COMMIT)
 
@@ -258,6 +266,7 @@ class ArchiveSource:
         self, source: SourcePartition, unit: Unit, erasures: Erasures = NO_ERASURES
     ) -> Iterator[pa.RecordBatch]:
         """Give a unit's records by rising offset, without those that are erased."""
+        # The usual case, and then rows stream past; several are held in memory to be put in order.
         if len(unit.objects) == 1:
             yield from self._of_object(source, unit.objects[0], erasures)
             return

@@ -208,6 +208,7 @@ def finish(fitted: Sequence[TableWork]) -> list[Part]:
         changes = table.version.changes
         if changes is not None and changes.settings.mode != "insert":
             bad = {**missing_keys(table.fitted.rows, changes.key), **bad}
+        # A deletion has the key alone: what a row must have says nothing about it.
         if table.operation != DELETE:
             bad = {**table.version.refused(table.fitted.rows), **bad}
         name = table.version.table.identifier

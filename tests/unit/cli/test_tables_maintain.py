@@ -75,10 +75,10 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(procedures, "call", world.call)
 
     @contextmanager
-    def spark(config: object, master: str | None, conf: object) -> Iterator[object]:
+    def spark(*_: object) -> Iterator[object]:
         yield object()
 
-    monkeypatch.setattr(tables_maintain, "_spark", spark)
+    monkeypatch.setattr(tables_maintain, "table_session", spark)
     return world
 
 
@@ -159,7 +159,7 @@ def test_without_tables_spark_is_not_started(world: World, monkeypatch: pytest.M
     def refuse(*_: object) -> None:
         raise AssertionError("Spark is started")
 
-    monkeypatch.setattr(tables_maintain, "_spark", refuse)
+    monkeypatch.setattr(tables_maintain, "table_session", refuse)
     shown = world.run()
     assert shown.stderr == "nothing to maintain: no table that is not stopped has a snapshot\n"
     assert json.loads(world.run("--json").stdout) == {"done": [], "stopped": {}}
