@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 from secor.config.translation.draft import Draft, PropertyOutcome
@@ -39,6 +40,8 @@ _STORE_SECRETS = {
 }
 _FILE_IO = ("S3FileIO", "GCSFileIO", "ADLSFileIO", "HadoopFileIO", "ResolvingFileIO")
 _SECRETS = {"credential": "ICEBERG_CREDENTIAL", "token": "ICEBERG_TOKEN"}
+_SECRET_HEADER = re.compile("authorization|key|token|secret|password|cookie", re.IGNORECASE)
+"""Headers of requests to a REST catalog that are as good as a password."""
 
 
 def convert(draft: Draft) -> None:
@@ -77,6 +80,8 @@ def _place(draft: Draft, properties: dict[str, str], kind: str | None) -> None:
     if uri:
         if kind == "sql":
             uri = uri.removeprefix("jdbc:").replace("postgresql://", "postgresql+psycopg2://", 1)
+            # JDBC takes them in the address, too; no password goes into the file.
+            uri = re.sub(r"(?<=[?&])(user|password)=[^&]*&?", "", uri).rstrip("?&")
             draft.todo("put user and password into catalog.properties.uri: user:${PASSWORD}@host")
         properties["uri"] = uri
         _say(draft, "uri", uri)
@@ -113,8 +118,8 @@ def _property(draft: Draft, name: str, properties: dict[str, str]) -> None:
         draft.set(_STORE[own], draft.flag(name) if is_flag else value, name)
     elif own in _STORE_SECRETS:
         draft.secret(_STORE_SECRETS[own], name)
-    elif own in _SECRETS:
-        variable = _SECRETS[own]
+    elif own in _SECRETS or (own.startswith("header.") and _SECRET_HEADER.search(own)):
+        variable = _SECRETS.get(own) or f"ICEBERG_{re.sub(r'[^A-Z0-9]', '_', own.upper())}"
         properties[own] = f"${{{variable}:-}}"
         draft.outcomes[name] = (PropertyOutcome.MAPPED, f"{variable}, in the environment")
         draft.todo(f"put the value of {name} into the environment as {variable}")

@@ -461,18 +461,21 @@ def test_catalogs(catalog: dict[str, str], kind: str | None, tmp_path: Path) -> 
 def test_a_jdbc_catalog_is_a_sql_one(tmp_path: Path) -> None:
     more = {
         "iceberg.catalog.type": "jdbc",
-        "iceberg.catalog.uri": "jdbc:postgresql://db/catalog",
+        "iceberg.catalog.uri": "jdbc:postgresql://db/catalog?user=me&password=geheim&sslmode=require",
         "iceberg.catalog.jdbc.user": "me",
         "iceberg.catalog.jdbc.password": "geheim",
     }
     config, _ = imported(tmp_path, more)
-    assert config["catalog"]["properties"]["uri"] == "postgresql+psycopg2://db/catalog"
+    uri = config["catalog"]["properties"]["uri"]
+    assert uri == "postgresql+psycopg2://db/catalog?sslmode=require"
     assert "geheim" not in str(config)
 
 
 def test_secrets_are_left_to_the_environment(tmp_path: Path) -> None:
     more = {
         "iceberg.catalog.credential": "id:geheim",
+        "iceberg.catalog.header.Authorization": "Bearer geheim",
+        "iceberg.catalog.header.X-Tenant": "blue",
         "iceberg.catalog.s3.secret-access-key": "geheim",
         "iceberg.kafka.sasl.jaas.config": 'x required username="me" password="geheim";',
     }
@@ -480,7 +483,10 @@ def test_secrets_are_left_to_the_environment(tmp_path: Path) -> None:
     assert "geheim" not in str(config)
     assert "geheim" not in str(draft.outcomes)
     assert config["kafka"]["sasl_plain_username"] == "me"
-    assert config["catalog"]["properties"]["credential"] == "${ICEBERG_CREDENTIAL:-}"
+    properties = config["catalog"]["properties"]
+    assert properties["credential"] == "${ICEBERG_CREDENTIAL:-}"
+    assert properties["header.Authorization"] == "${ICEBERG_HEADER_AUTHORIZATION:-}"
+    assert properties["header.X-Tenant"] == "blue"
     assert any("SECOR_STORE__S3__SECRET_KEY" in todo for todo in draft.todos)
 
 
