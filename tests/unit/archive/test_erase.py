@@ -639,3 +639,30 @@ def test_a_search_in_parts_finds_the_same_in_the_same_order(tmp_path: Path) -> N
     )
     assert searched.messages == 2  # of the batch that can be read
     assert sum(len(outcome.done) for outcome in outcomes) == 1
+
+
+def test_gaps_of_aborted_transactions_are_not_called_erased(tmp_path: Path) -> None:
+    """Their messages have an erased key, too, and are in no object: holes of the log stay holes."""
+    store = FakeStore()
+    stored_offsets = [offset for offset in range(END) if offset % 12 not in (3, 6, 11)]
+    for start in range(0, END, 12):
+        inside = [offset for offset in stored_offsets if start <= offset < start + 12]
+        put(store, make_format("sequencefile"), rows(inside), OffsetRange(start, start + 12))
+    erase(store, tmp_path, [KEYS[0]])
+    kept = [offset for offset in stored_offsets if offset % len(KEYS)]
+    assert [row["offset"] for row in stored(store)] == kept
+    log = MemoryLog()
+    log.put(CLICKS, rows(stored_offsets), END)
+    verifier = Verifier(
+        Archive(store, "p"),
+        log,
+        OperatorLedger({CLICKS: Entry(END)}),
+        secret=SECRET,
+        inventories=True,
+    )
+    (report,) = verifier.verify("clicks", [0])
+    assert (report.findings, report.compared) == ([], len(kept))
+    assert report.erased == len(stored_offsets) - len(kept)
+    assert report.inventory is not None
+    holes = {cause.value: of.offsets for cause, of in report.inventory.holes.items()}
+    assert holes == {"erased": report.erased, "compacted": END - len(stored_offsets)}
