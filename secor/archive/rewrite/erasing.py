@@ -143,10 +143,11 @@ class Eraser:
             self.archive.store.delete(archived.key)
         return result, outcomes
 
-    def note(self, keys: Collection[bytes | None], *, tombstones: bool) -> None:
-        """Put the list alone.  Raises as ``run``."""
+    def note(self, keys: Collection[bytes | None], *, tombstones: bool) -> Searched:
+        """Put the list alone; return what of it is in quarantine, and stays.  Raises as ``run``."""
         _, wanted = again_where_objects_go(lambda: self._both(keys, tombstones=tombstones))
-        agree(self.archive.store, self._known(), wanted)
+        search = self._search_of(agree(self.archive.store, self._known(), wanted))
+        return again_where_objects_go(lambda: search.run(self.archive.quarantined(self.topic)))
 
     def copies(self) -> list[str]:
         """Return files next to the topic's objects that are called as copies of them."""

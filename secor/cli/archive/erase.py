@@ -133,11 +133,11 @@ def erase_command(
     options = SparkOptions(master, conf)
     with _eraser(settings, topic, search, options, local_directory) as eraser:
         if note:
-            eraser.note(wanted.all, tombstones=tombstones)
+            waiting = eraser.note(wanted.all, tombstones=tombstones)
             click.echo(
                 f"{topic}: noted that {how_many(len(wanted.all), 'key is', 'keys are')} erased"
             )
-            return Exit.OK
+            return _in_quarantine(topic, waiting)
         result = _Result(topic, dry_run, search=search)
         if dry_run:
             result.searched = eraser.look(wanted.all, tombstones=tombstones)
@@ -168,6 +168,22 @@ def erase_command(
     else:
         result.print()
     return Exit.DIFFERENT if result.is_incomplete else Exit.OK
+
+
+def _in_quarantine(topic: str, waiting: Searched) -> int:
+    """Say which messages of the list are in quarantine; return the exit code."""
+    for part in waiting.ranges:
+        click.echo(f"still in quarantine: {', '.join(part.inputs)}", err=True)
+    for key, why in waiting.unsearchable.items():
+        click.echo(f"{key}: not searched: {why}", err=True)
+    if waiting.messages:
+        click.echo(
+            f"{topic}: {how_many(waiting.messages, 'message')} of the list in quarantine, where"
+            " whole messages are: correct the parser and say 'secor quarantine replay', then"
+            " backfill; or delete these objects, which takes their other messages away, too",
+            err=True,
+        )
+    return Exit.DIFFERENT if waiting.messages or waiting.unsearchable else Exit.OK
 
 
 def _refuse_other_kinds(config: Config, where: Path, *, note: bool) -> None:

@@ -580,6 +580,24 @@ def test_a_group_without_keys_is_told_what_is_erased_from_its_source(tmp_path: P
     assert (report.counts.total(), report.erased, report.compared) == (0, 12, END - 12)
 
 
+def test_what_is_in_quarantine_is_named(tmp_path: Path) -> None:
+    """Whole messages of a group that parses wait there, also those of keys that are noted."""
+    store = FakeStore()
+    root = Archive(store, "p").quarantine.root("clicks")
+    for start in range(0, END, 12):
+        batch = OffsetRange(start, start + 12)
+        key = put(store, make_format("sequencefile"), rows(range(start + 2, start + 5)), batch)
+        moved = key.replace("p/clicks", root)
+        store.objects[moved] = store.objects.pop(key)
+    before = dict(store.objects)
+    waiting = eraser(store, committed=24).note([KEYS[2], b"nobody"], tombstones=False)
+    assert (waiting.messages, waiting.objects, waiting.later) == (2, 2, 1)
+    assert [part.start for part in waiting.ranges] == [0, 12]
+    assert all(key.startswith(root) for part in waiting.ranges for key in part.inputs)
+    assert before.items() <= store.objects.items()
+    assert not eraser(store).note([b"nobody"], tombstones=False).ranges[2:]
+
+
 def of_lists(*logs: ErasedLog) -> LogErasures:
     erasure = erasure_of("clicks", SECRET, [b"a"], logs, tombstones=False, at="", by="")
     return Erasures("p/clicks", {1: erasure}, SECRET).of(0, 1, "id")
