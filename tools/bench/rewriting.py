@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -140,14 +141,42 @@ STEPS: dict[str, Callable[[Path], None]] = {
 }
 
 
+ON_SPARK = "on-spark"
+
+
 @click.command()
 @click.option("--gigabytes", type=float, default=1.0, show_default=True, help="Bytes of values.")
 @click.option("--format", "name", type=click.Choice(["sequencefile", "parquet"]), default="parquet")
 @click.option("--codec", default="zstd", show_default=True)
-@click.option("--step", type=click.Choice(list(STEPS)), hidden=True)
+@click.option(
+    "--spark",
+    "workers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Then the same in tasks of local[N], beside a plain Spark job, and queries before and"
+    " after; for Parquet.",
+)
+@click.option("--step", type=click.Choice([*STEPS, ON_SPARK]), hidden=True)
 @click.option("--bucket", type=click.Path(path_type=Path), hidden=True)
-def main(gigabytes: float, name: str, codec: str, step: str | None, bucket: Path | None) -> None:
+@click.option("--messages", type=int, default=0, hidden=True)
+def main(
+    gigabytes: float,
+    name: str,
+    codec: str,
+    workers: int | None,
+    step: str | None,
+    bucket: Path | None,
+    messages: int,
+) -> None:
     """Fill a directory, run the steps, print MB of values a CPU second and MiB of memory."""
+    if workers is not None and name != "parquet":
+        raise click.UsageError("--spark is for --format parquet, which plain Spark reads, too")
+    if step == ON_SPARK and bucket is not None:
+        from tools.bench.rewriting_on_spark import measure
+
+        for cost in measure(bucket, workers or 1, messages):
+            click.echo(f"{cost.name}\t{cost.seconds}\t{cost.cpu}\t{cost.peak}")
+        return
     if step is not None and bucket is not None:
         STEPS[step](bucket)
         used = resource.getrusage(resource.RUSAGE_SELF)
@@ -163,8 +192,29 @@ def main(gigabytes: float, name: str, codec: str, step: str | None, bucket: Path
             f"{name} {codec}: {size / 1e6:,.0f} MB of values, {messages:,} messages,"
             f" {stored / 1e6:,.0f} MB stored"
         )
+        again = Path(folder) / "again" / "bucket"
+        if workers is not None:
+            shutil.copytree(place, again)
         for one in STEPS:
             click.echo(_line(one, _run(one, place), size, stored))
+        if workers is not None:
+            _on_spark(again, workers, messages, size)
+
+
+def _on_spark(bucket: Path, workers: int, messages: int, size: int) -> None:
+    command = [sys.executable, "-m", "tools.bench.rewriting", "--step", ON_SPARK]
+    options = ["--bucket", str(bucket), "--spark", str(workers), "--messages", str(messages)]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise click.ClickException(done.stderr[-2000:])
+    click.echo(f"in tasks of local[{workers}], the JVM and all workers counted:")
+    for line in done.stdout.splitlines():
+        step, seconds, cpu, peak = line.split("\t")
+        rate = size / 1e6 / float(cpu)
+        click.echo(
+            f"  {step:<26} {rate:7.0f} MB of values a CPU second; {float(cpu):6.1f} s of CPU,"
+            f" {float(seconds):6.1f} s; {int(peak):5} MiB"
+        )
 
 
 def _run(step: str, bucket: Path) -> dict[str, float]:

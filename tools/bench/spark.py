@@ -76,7 +76,7 @@ def measure(directory: Path, *, messages: int, partitions: int) -> list[Scan]:
         for codec in CODECS
     }
     text = _stored("text", "text", "none", bucket, local, messages, partitions)
-    with _spark(directory) as spark:
+    with session(directory) as spark:
         ways = [way for codec, stored in backups.items() for way in _ways(spark, codec, stored)]
         ways.append(_text(spark, text))
         scans = _by_turns(ways)
@@ -97,11 +97,12 @@ def _stored(
 
 
 @contextmanager
-def _spark(directory: Path) -> Iterator[Any]:
+def session(directory: Path, cores: int = CORES) -> Iterator[Any]:
+    """Give a quiet session of this machine."""
     from secor.java.runtime import spark_java_home
     from secor.sandbox.spark import quiet_java_options
     from secor.spark import register
-    from secor.spark.backfill import session
+    from secor.spark.backfill import session as started
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -112,7 +113,7 @@ def _spark(directory: Path) -> Iterator[Any]:
         "spark.local.dir": str(directory / "spark"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
     }
-    with session("secor bench", f"local[{CORES}]", settings) as spark:
+    with started("secor bench", f"local[{cores}]", settings) as spark:
         register(spark)
         yield spark
 
