@@ -89,6 +89,7 @@ def of_servers(config: Config) -> Iterator[CheckResult]:
 
         def kafka() -> str:
             reader = opened.enter_context(open_reader(config))
+            # Also where a later check fails: the ledger of the same brokers is then worth a look.
             reached.append(reader)
             topic_partitions.extend(topics(config, reader))
             try_reading(reader, topic_partitions)
@@ -111,6 +112,7 @@ def of_servers(config: Config) -> Iterator[CheckResult]:
             entries = opened.enter_context(open_ledger_for_operator(config))
             reader = opened.enter_context(open_reader(config))
             reasons = StopReasons(config, reader, opened)
+            # Those are named by the check before, and would hide all others here.
             readable = [partition for partition in topic_partitions if partition not in unreadable]
             waiting = check_stopped(entries, reader, reasons, readable)
             which = "no other partition" if unreadable else "none"
@@ -151,6 +153,7 @@ def try_reading(reader: BrokerQueries, partitions: Sequence[TopicPartition]) -> 
     tried: set[str] = set()
     for topic_partition in partitions:
         log = reader.log_range(topic_partition)
+        # One message shows the right to read; rights are given by topic, so one partition will do.
         if log.start < log.end and topic_partition.topic not in tried:
             tried.add(topic_partition.topic)
             next(iter(reader.read(topic_partition, log.start, log.start + 1)), None)
@@ -216,6 +219,7 @@ def in_ledger(
 
     ``unreadable`` is filled.  Raises ``LedgerCorrupt`` naming those.
     """
+    # It is called again while a server says that it is not ready yet.
     unreadable.clear()
     faults, open_intents, entries = [], 0, 0
     for topic_partition in partitions:
@@ -231,6 +235,7 @@ def in_ledger(
         raise LedgerCorrupt("; ".join(faults))
     lock = ""
     if config.ledger.kind == "zookeeper":
+        # A name of the doctor's own: a running service holds the locks of its own partitions.
         ledger.lease(TopicPartition(SCRATCH, 0), LOCK_WAIT).release()
         lock = ", locks can be taken"
     return f"entries: {entries} of {len(partitions)}, with an open intent: {open_intents}{lock}"
@@ -274,6 +279,7 @@ def findings(config: Config, now: Callable[[], float]) -> Iterator[CheckResult]:
     yield examine("port", lambda: metrics_port(config))
     yield from of_servers(config)
     yield from of_store(config, now)
+    # Last, for the catalog may be slow, and what was checked before is shown by then.
     if config.group.kind == "table":
         yield from of_tables(config)
 

@@ -58,6 +58,7 @@ def move_ledger(
         raise click.UsageError("--json cannot ask: add --yes or --dry-run")
     before, after = load(old, os.environ), load(new, os.environ)
     with ExitStack() as opened:
+        # First, and without a ledger: two groups, or two stores, would be mixed by the copy.
         exists = _same_group(before, after, opened)
         source, target = _ledgers(before, after, opened)
         if not dry_run:
@@ -112,6 +113,7 @@ def _same_group(
             " alone, then the store"
         )
     reader = opened.enter_context(open_reader(after))
+    # Names of brokers differ often for one cluster; only its id says that it is another one.
     if before.kafka.bootstrap_servers != after.kafka.bootstrap_servers:
         with open_reader(before) as other:
             clusters = other.cluster_id(), reader.cluster_id()
@@ -149,6 +151,7 @@ def _refuse_running(config: Config, *ledgers: MovableLedger) -> None:
 
     with open_group(config) as group:
         users = group.members()
+    # A process may have left the group and still hold locks, or have a session that has not ended.
     users += [user for ledger in ledgers for user in ledger.users() if user not in users]
     if users:
         raise Refused(

@@ -81,6 +81,8 @@ def set_offset(
         open_ledger_for_operator(settings) as ledger,
         open_reader(settings) as reader,
     ):
+        # Before anything is planned: a running process would move the offset again, from what it
+        # has in memory.
         if not force and not dry_run:
             refuse_running(settings)
         archive = archive_of(settings, topic, store, earlier_routes(settings, store))
@@ -101,6 +103,7 @@ def set_offset(
         ]
         if settings.group.kind == "table":
             refuse_below_vectors(planned, settings, reader.topic_id(topic))
+            # A dropped intent of a table group has a manifest, too, which a commit would take up.
             planned = with_dropped_manifests(planned, store, settings.output.prefix)
         show_moves(planned)
         if dry_run:
@@ -159,6 +162,7 @@ def _targets(
 def _at(reader: KafkaReader, topic_partition: TopicPartition, timestamp: int) -> int:
     offset = reader.offset_at(topic_partition, timestamp)
     end = reader.log_range(topic_partition).end
+    # A time in an open transaction gives an offset that nothing can be read at yet.
     return end if offset is None else min(offset, end)
 
 

@@ -73,5 +73,7 @@ def _reached(
         return
     for cluster, topic_partition, offset in vector.offsets():
         known = vector.topic(cluster, topic_partition.topic)
+        # What a table has of an earlier topic of this name says nothing about the offsets of this
+        # one.
         if known is not None and (known.id is None or topic_id in (None, known.id)):
             yield topic_partition, offset

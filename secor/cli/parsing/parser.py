@@ -170,6 +170,7 @@ def _messages_of(
         ]
         if not chosen:
             raise ConfigurationError(f"topic {topic} has partitions 0 to {len(known) - 1}")
+        # Rounded up: rather some more than none of a partition.
         share = -(-last // len(chosen))
         for topic_partition in chosen:
             log = reader.log_range(topic_partition)
@@ -194,6 +195,7 @@ def _try_places(config: Config, source: MessagesToTry, *, as_json: bool) -> Coun
     columns: dict[str, dict[str, None]] = {}
     for chunk in source.chunks:
         parts = plan.parser.split(chunk)
+        # Parts are by directory; a person compares with the file, line by line.
         for offset, row in sorted(_rows(parts, chunk), key=lambda pair: pair[0]):
             tried[_fate(row)] += 1
             named = {**source.label(chunk.topic_partition, offset), **row}

@@ -115,6 +115,8 @@ def infer(config: Path, topic: str, limit: int, output: Path | None) -> None:
 
     settings = _loaded(config)
     parser = settings.for_topic(topic).parser.model_copy(
+        # A sample with many bad messages is what this command is asked about: it must not stop
+        # there.
         update={"max_bad_ratio": None, "max_bad_messages": None}
     )
     with open_reader(settings) as reader:
@@ -192,6 +194,7 @@ def stored(config: Path, topic: str, output: Path | None) -> None:
         foreign = [stored for stored in archive.described(objects) if stored.info is None]
         if not foreign:
             raise ConfigurationError(f"{archive.root(topic)}/ has no object of a connector")
+        # The newest, for a connector's schemas grow: it has the columns of those before.
         newest = max(foreign, key=lambda archived: archived.name.start_offset)
         with store.open(newest.key) as file:
             text = _schema_in(file, newest.key)
@@ -283,6 +286,7 @@ def _give(text: str, output: Path | None) -> None:
         click.echo(text)
         return
     try:
+        # Never over a file: a schema that is declared somewhere decides what is stored.
         with output.open("x") as file:
             file.write(text + "\n")
     except OSError as error:

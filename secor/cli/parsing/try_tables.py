@@ -80,6 +80,8 @@ def try_tables(
         tables = trial.tables()
     if not tried:
         return tried
+    # Which partition is fetched first is chance, and the first messages decide the type of a new
+    # column: what another order would give is shown, too.
     others = list(first_chunks.values())[1 : MOST_ORDERS + 1]
     by_order = _other_types(config, tables, others, without_catalog=without_catalog)
     for table in tables:
