@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pyarrow.compute as pc
 
 from secor.batch.policy import Reason
@@ -15,7 +13,14 @@ from secor.consume.blocking_tasks import BlockingTasks, PositionResult, UploadRe
 from secor.consume.lifecycle import ActivePartitions, Lifecycle
 from secor.consume.partition import ArrivedChunks, Partition
 from secor.consume.partition_states import Event, Reading, Waits
-from secor.consume.partition_status import Status, Statuses, is_at_rest, load_of, waits_for_time
+from secor.consume.partition_status import (
+    Status,
+    Statuses,
+    held_by,
+    is_at_rest,
+    load_of,
+    waits_for_time,
+)
 from secor.consume.positioning import PositionFinder, StartPosition
 from secor.core.errors import SchemaGrew, SecorError, StopPartition
 from secor.core.model import Chunk, TopicPartition
@@ -79,6 +84,7 @@ class Consumer:
         self._limited = False
         self._sharing = 1
         self._draining = False
+        self._quiet = False  # all were at rest in the last round, and nothing has come since
         self._statuses = Statuses()
 
     # ---------------------------------------------------------------- public
@@ -88,12 +94,16 @@ class Consumer:
         # Results come first: a commit frees local files and lets a full partition seal, and a new
         # position takes messages from this very poll on.
         for result in self._tasks.finished():
+            self._quiet = False
             self._handle_result(result)
         self._receive(timeout)
         # It resumes before all is made up, so that the rate is reached.
         most = THROTTLE_DEBT / 2 if self._throttled else THROTTLE_DEBT
         self._throttled = self._pace.debt() > most
         limited = self._throttled or self._limited
+        # Of thousands of partitions at rest nothing can be due: they are not even looked at.
+        if self._quiet and not limited:
+            return
         for partition in self._assignment:
             if not limited and is_at_rest(partition):
                 continue
@@ -115,7 +125,7 @@ class Consumer:
         """Read no more; seal what the plans upload on shutdown, drop the rest."""
         # Set first: what the group assigns from here on is left alone. It would begin a batch that
         # nobody seals.
-        self._draining = True
+        self._draining, self._quiet = True, False
         self._lifecycle.drain()
 
     def seal(self, topic_partition: TopicPartition) -> None:
@@ -160,6 +170,7 @@ class Consumer:
     def _poll(self, timeout: float) -> None:
         # Apart: no name holds an event, and what was fetched with it, while that is read.
         for event in self._source.poll(timeout):
+            self._quiet = False
             self._handle(event)
 
     def _handle(self, event: Assigned | Revoked | Fetched | ReadFailure) -> None:
@@ -360,11 +371,12 @@ class Consumer:
         # Partitions at rest hold nothing: of thousands only the number is looked at.
         busy = [partition for partition in self._assignment if not is_at_rest(partition)]
         at_rest = len(self._assignment) - len(busy)
+        self._quiet = not (busy or self._assignment.retired or self._arrived)
         # Retired ones count: their sealed batches take local files until they are stored.
         holders = [*busy, *self._assignment.retired]
         sealed = sum(batch.size for partition in holders for batch in partition.sealed)
         self._sharing = max(sum(partition.batch is not None for partition in busy) + at_rest, 1)
-        if not self._limited and self._limits.share(*_held(busy, sealed)) < SEAL_SHARE:
+        if not self._limited and self._limits.share(*held_by(busy, sealed)) < SEAL_SHARE:
             return  # nothing to seal and nothing to pause, as nearly always
         loads = [load for partition in busy if (load := load_of(partition)) is not None]
         backpressure = apply_limits(
@@ -377,14 +389,3 @@ class Consumer:
             partition = self._assignment.get(topic_partition)
             assert partition is not None
             self._lifecycle.on(partition, Event.SEAL, reason=Reason.PRESSURE)
-
-
-def _held(partitions: Iterable[Partition], sealed: int) -> tuple[int, int]:
-    """Return what all open batches hold in memory, and with ``sealed`` bytes on disk."""
-    memory, local = 0, sealed
-    for partition in partitions:
-        if partition.batch is not None:
-            in_memory, size = partition.batch.held
-            memory += in_memory + partition.waiting_size
-            local += size + partition.waiting_size
-    return memory, local

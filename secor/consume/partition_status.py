@@ -51,6 +51,17 @@ def load_of(partition: Partition) -> Load | None:
     return Load(partition.topic_partition, memory, size, may_seal)
 
 
+def held_by(partitions: Iterable[Partition], sealed: int) -> tuple[int, int]:
+    """Return what all open batches hold in memory, and with ``sealed`` bytes on disk."""
+    memory, local = 0, sealed
+    for partition in partitions:
+        if partition.batch is not None:
+            in_memory, size = partition.batch.held
+            memory += in_memory + partition.waiting_size
+            local += size + partition.waiting_size
+    return memory, local
+
+
 class ReadingState(StrEnum):
     """States of reading, in the words that people see."""
 

@@ -11,9 +11,9 @@ import pytest
 
 from secor.batch.batch import OPEN_FILE
 from secor.batch.policy import Policy
-from secor.consume import partition
+from secor.consume import consumer, partition
 from secor.consume.backpressure import BufferLimits
-from secor.consume.partition_status import Pause, ReadingState
+from secor.consume.partition_status import Pause, ReadingState, is_at_rest
 from secor.core.errors import CorruptBatch, OutcomeUnknown
 from secor.core.model import Entry, Intent, TopicPartition, Withheld
 from secor.core.ports import Event, Fetched, Sink
@@ -335,3 +335,37 @@ def test_nothing_of_a_fetch_is_in_memory_when_a_large_message_is_written(
     assert process.offsets() == list(range(12))
     assert fetches
     assert set(fetches_alive) == {0}
+
+
+def test_partitions_at_rest_are_looked_at_only_when_something_has_come(
+    process: Process, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    def look(of: partition.Partition) -> bool:
+        nonlocal looks
+        looks += 1
+        return is_at_rest(of)
+
+    monkeypatch.setattr(consumer, "is_at_rest", look)
+    broker.logs[KEY].produce(10)
+    process.run()
+    looks = 0
+    process.run()
+    assert looks == 0
+    # What is open waits for time, or for more.
+    broker.logs[KEY].produce(5)
+    process.run()
+    assert looks > 40
+    broker.logs[KEY].produce(5)
+    process.run()
+    assert process.offsets() == list(range(20))
+    looks = 0
+    process.run()
+    assert looks == 0
+    process.source.revoke([KEY])
+    process.run(2)
+    assert process.source.given_back == [KEY]
+    process.consumer.drain()
+    process.run()
+    assert process.consumer.drained
