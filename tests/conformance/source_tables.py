@@ -218,7 +218,10 @@ _SOURCES: dict[str, SourceTable] = {
                 0, "ALTER TABLE moves ADD COLUMN extra integer", {"extra": KINDS["c_integer"]}
             ),
             Alteration(
-                1, "ALTER TABLE moves ALTER COLUMN extra TYPE bigint", {"extra": KINDS["c_bigint"]}
+                1,
+                "ALTER TABLE moves ALTER COLUMN extra TYPE bigint",
+                {"extra": KINDS["c_bigint"]},
+                touches=True,  # else a short workload may end before a message has the new type
             ),
         ),
         partition_by=("place",),
@@ -293,6 +296,7 @@ _SOURCES: dict[str, SourceTable] = {
                 1,
                 "ALTER TABLE shifts ALTER COLUMN hours TYPE bigint",
                 {"hours": KINDS["c_bigint"]},
+                touches=True,
             ),
             Alteration(
                 1,
