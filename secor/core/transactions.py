@@ -5,7 +5,7 @@ Source: Kafka's protocol guide; KIP-98 (transactions), KIP-890 (their second ver
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
@@ -146,6 +146,14 @@ class TransactionRequests(Protocol):
         self, transactional_id: str, identity: ProducerIdentity, *, commit: bool, wait: float
     ) -> IdentityAnswer:
         """Commit or abort the transaction; version 2 answers with the next identity."""
+
+    def open_transactions(
+        self, topic_partitions: Collection[TopicPartition], *, wait: float
+    ) -> Mapping[TopicPartition, Mapping[int, int]]:
+        """Return by producer id the offsets at which open transactions began, as leaders know it.
+
+        Topic partitions that this user may not read are left out.  Raises ``Unavailable``.
+        """
 
     def refresh(self, topic: str) -> None:
         """Look up the topic's leaders again, soon."""

@@ -6,7 +6,7 @@ transaction; so what is read after it is final, and the last to initialise goes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -14,7 +14,8 @@ from typing import Protocol
 from secor.core.errors import SecorError, SpecChanged, Unavailable
 from secor.core.model import TopicPartition
 from secor.restore.model import SourcePartition, transactional_id
-from secor.restore.offsets import read_offsets
+from secor.restore.offsets import read_offsets, rows_of
+from secor.restore.pairs import pairs_of
 from secor.restore.ports import TargetLog
 from secor.restore.task import Task, TaskSettings
 from secor.restore.writer.writer import TransactionalWriter
@@ -74,6 +75,7 @@ class Opener:
         # daemons would fence each other in turns.
         if not self._mine(offsets, assignment):
             return Opened()
+        self._end_lost(offsets, writers)
         stopping = partial(assignment.stopping, offsets)
         for source, writer in writers.items():
             try:
@@ -104,6 +106,43 @@ class Opener:
             else:
                 writers[source] = writer
         return writers
+
+    def _end_lost(
+        self, offsets: TopicPartition, writers: Mapping[SourcePartition, TransactionalWriter]
+    ) -> None:
+        """End transactions that are over, and whose markers a broker lost.
+
+        A broker that restarts may take a partition without a leader for a deleted one, skip its
+        marker and call the transaction complete.  The next commit of the same producer would make
+        visible what was aborted, and written again: twice.  Whether it was committed says the
+        offsets topic, which has the places of each committed batch.
+        """
+        lost = {
+            source: began
+            for source, writer in writers.items()
+            if (began := writer.open_transactions(self.settings.places(source)))
+        }
+        if not lost:
+            return
+        job = self.settings.spec.job
+        end = self.log.end(offsets, committed=False)
+        committed = {
+            (pair.source, pair.placement.topic_partition, pair.placement.base_offset)
+            for chunk in self.log.read(offsets, 0, end)
+            for pair in pairs_of(job, rows_of(chunk.records))
+        }
+        for source, began in lost.items():
+            for commit in (True, False):
+                ended = [
+                    place
+                    for place, first in began.items()
+                    if ((source, place, first) in committed) is commit
+                ]
+                if ended:
+                    writers[source].end_lost(ended, commit=commit)
+            # The marker may be lost again.
+            if writers[source].open_transactions(list(began)):
+                raise Unavailable(f"{source}: a transaction that is over is open at its target")
 
     def _mine(self, offsets: TopicPartition, assignment: Assignment) -> bool:
         return assignment.owns(offsets) and self.may_run()

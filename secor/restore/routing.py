@@ -135,6 +135,13 @@ class Routing:
         """Return the target topic of an archived one."""
         return self.template.replace("{topic}", topic)
 
+    def places(self, source: SourcePartition) -> list[TopicPartition]:
+        """Return where messages of a source partition may be: those of its target that exist."""
+        target = self.target(source.topic)
+        count = self.partitions.get(target, 0)
+        numbers = range(count) if self.partitioning == "key" else [self._number(source)]
+        return [TopicPartition(target, number) for number in numbers if number < count]
+
     def has_room(self, source: SourcePartition) -> bool:
         """Return whether the target had the partitions that this source partition needs."""
         count = self.partitions.get(self.target(source.topic), 0)

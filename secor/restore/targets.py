@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from secor.core.errors import Unavailable
+from secor.core.model import TopicPartition
 from secor.restore.model import Piece, SourcePartition, TargetRecords
 from secor.restore.routing import Routing
 
@@ -37,6 +38,10 @@ class Targets:
     def __call__(self, source: SourcePartition, piece: Piece) -> Sequence[TargetRecords]:
         """Return what is written of a piece."""
         return self._routing(source, piece)
+
+    def places(self, source: SourcePartition) -> Sequence[TopicPartition]:
+        """Return where messages of a source partition may be."""
+        return self._routing.places(source)
 
     def ready(self, source: SourcePartition) -> None:
         """Look at the target before a source partition is read, where it may not do as known.

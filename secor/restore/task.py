@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -64,6 +64,8 @@ class TaskSettings:
     observer: TaskObserver
     ready: Callable[[SourcePartition], None] = lambda _source: None
     """Called before a source partition is read: its target may be new."""
+    places: Callable[[SourcePartition], Sequence[TopicPartition]] = lambda _source: ()
+    """Topic partitions of the target in which messages of a source partition may be."""
 
 
 @dataclass(slots=True)

@@ -98,6 +98,9 @@ class FakeCluster:
         self.hook: Hook = lambda _name: None
         self.refuse: dict[str, list[BrokerCode]] = {}
         self.calls: list[str] = []
+        self.loses_markers: set[TopicPartition] = set()
+        """Partitions that are taken for deleted, once, when a transaction is completed."""
+
         self._topics = topics
         self._logs: dict[TopicPartition, Log] = {}
         self._transactions: dict[str, Transaction] = {}
@@ -167,6 +170,21 @@ class FakeCluster:
         name = "commit" if commit else "abort"
         return self._call(
             name, lambda: self._end(transactional_id, identity, commit), IdentityAnswer
+        )
+
+    def open_transactions(
+        self, topic_partitions: Collection[TopicPartition], *, wait: float
+    ) -> dict[TopicPartition, dict[int, int]]:
+        return self._call(
+            "open_transactions",
+            lambda: {
+                it: {
+                    batch.producer_id: batch.base_offset
+                    for batch in reversed(self.log(it).batches)
+                    if batch.committed is None
+                }
+                for it in topic_partitions
+            },
         )
 
     def refresh(self, topic: str) -> None:
@@ -383,6 +401,9 @@ class FakeCluster:
         """Write the markers; each takes an offset."""
         commit = known.state is TransactionState.PREPARE_COMMIT
         for topic_partition in known.partitions:
+            if topic_partition in self.loses_markers:
+                self.loses_markers.discard(topic_partition)
+                continue
             log = self.log(topic_partition)
             for batch in log.batches:
                 if batch.producer_id == known.producer_id and batch.committed is None:

@@ -6,7 +6,7 @@ A process that dies here leaves what a SIGKILL leaves: an open transaction, and 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -113,6 +113,14 @@ class RealCluster:
             lambda: self._requests.end_transaction(
                 transactional_id, identity, commit=commit, wait=wait
             ),
+        )
+
+    def open_transactions(
+        self, topic_partitions: Collection[TopicPartition], *, wait: float
+    ) -> Mapping[TopicPartition, Mapping[int, int]]:
+        return self._call(
+            "open_transactions",
+            lambda: self._requests.open_transactions(topic_partitions, wait=wait),
         )
 
     def refresh(self, topic: str) -> None:

@@ -32,6 +32,20 @@ RESTORE_MUTANTS = (
         RESTORE_TESTS,
     ),
     Mutant(
+        "restore: nobody looks for transactions whose markers are lost",
+        OPENING,
+        "        self._end_lost(offsets, writers)\n",
+        "",
+        RESTORE_TESTS,
+    ),
+    Mutant(
+        "restore: what a lost marker left open is aborted, also what was committed",
+        OPENING,
+        "if ((source, place, first) in committed) is commit",
+        "if not commit",
+        RESTORE_TESTS,
+    ),
+    Mutant(
         "restore: the end of the offsets is asked read-committed",
         RESTORE_OFFSETS,
         "end = log.end(topic_partition, committed=committed)",

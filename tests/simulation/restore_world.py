@@ -165,7 +165,13 @@ class Owner:
         world = self.world
         self.opened += 1
         settings = TaskSettings(
-            SPEC, world.source, world.routing(), world.boundaries, world.cluster.clock, Silent()
+            SPEC,
+            world.source,
+            world.routing(),
+            world.boundaries,
+            world.cluster.clock,
+            Silent(),
+            places=world.routing().places,
         )
         opener = Opener(settings, world.cluster, world.make_writer, lambda: world.running)
         try:

@@ -52,6 +52,43 @@ def test_a_killed_owner_is_followed_by_one_that_goes_on_exactly(version: int, ki
 
 @VERSIONS
 @KINDS
+def test_a_marker_that_a_broker_loses_makes_nothing_twice(version: int, kind: Kind) -> None:
+    """The broker restarts with the killed owner's transaction, and skips the target's marker."""
+    lost = 0
+    for number in range(1, crossings(World(version, kind)) + 1):
+        world = World(version, kind)
+        world.cluster.hook = act_at(number, raising(Crash()))
+        with pytest.raises(Crash):
+            Owner(world, "killed").run()
+        world.cluster.hook = lambda _name: None
+        world.cluster.loses_markers = {TARGET}
+        Owner(world, "successor").run()
+        lost += not world.cluster.loses_markers
+        world.check()
+    assert lost > 3
+
+
+@VERSIONS
+def test_a_commit_whose_marker_is_lost_is_committed_by_the_next_owner(version: int) -> None:
+    world = World(version, "poll")
+
+    def killed_after_commit(name: str) -> None:
+        if name == "after commit":
+            raise Crash
+
+    world.cluster.hook = killed_after_commit
+    with pytest.raises(Crash):
+        Owner(world, "killed").run()
+    world.cluster.hook = lambda _name: None
+    world.cluster.loses_markers = {TARGET}
+    world.cluster.settle()
+    assert not world.cluster.visible(TARGET)
+    Owner(world, "successor").run()
+    world.check()
+
+
+@VERSIONS
+@KINDS
 def test_an_answer_that_is_lost_at_any_point_changes_nothing(version: int, kind: Kind) -> None:
     for number in range(1, crossings(World(version, kind)) + 1):
         world = World(version, kind)

@@ -104,6 +104,33 @@ async def _first_producers(
     return first
 
 
+async def transactions_of_leader(
+    client: Client, leader: Any, topic_partitions: Iterable[TopicPartition], timeout: float
+) -> dict[TopicPartition, dict[int, int]]:
+    """Return the first offsets of the open transactions of partitions, by producer id.
+
+    Partitions that this user may not read are left out.  Raises kafka-python's errors.
+    """
+    began: dict[TopicPartition, dict[int, int]] = {}
+    wanted = list(topic_partitions)
+    for start in range(0, len(wanted), _FEW):
+        request = _producers_of(wanted[start : start + _FEW])
+        sent = client.manager.send(request, node_id=client.aside(leader, "questions"))
+        answer = await client.manager.wait_for(sent, timeout * 1000)
+        for described in answer.topics:
+            for part in described.partitions:
+                if part.error_code == kafka_errors.TopicAuthorizationFailedError.errno:
+                    continue
+                if part.error_code:
+                    raise kafka_errors.for_code(part.error_code)(described.name)
+                began[TopicPartition(described.name, part.partition_index)] = {
+                    int(producer.producer_id): int(producer.current_txn_start_offset)
+                    for producer in part.active_producers
+                    if producer.current_txn_start_offset >= 0
+                }
+    return began
+
+
 def _producers_of(topic_partitions: Iterable[TopicPartition]) -> Any:
     wanted: dict[str, list[int]] = {}
     for key in topic_partitions:

@@ -18,6 +18,7 @@ from secor.adapters.kafka.insides import (
     FindCoordinatorRequest,
     InitProducerIdRequest,
 )
+from secor.adapters.kafka.open_transactions import transactions_of_leader
 from secor.adapters.kafka.producer_requests import MARGIN, ProducerRequests, identity_answer
 from secor.core.errors import ConfigurationError
 from secor.core.model import TopicPartition
@@ -73,6 +74,12 @@ class KafkaIdempotence(ProducerRequests):
     ) -> IdentityAnswer:
         """Do nothing: what was written is visible already, and stays so."""
         return IdentityAnswer(BrokerCode.NONE)
+
+    def open_transactions(
+        self, topic_partitions: Collection[TopicPartition], *, wait: float
+    ) -> Mapping[TopicPartition, Mapping[int, int]]:
+        """There are none."""
+        return {}
 
 
 _FEATURE = "transaction.version"
@@ -182,7 +189,35 @@ class KafkaTransactions(ProducerRequests):
         )
         return identity_answer(self._ask_coordinator(request, transactional_id, wait, "EndTxn"))
 
+    def open_transactions(
+        self, topic_partitions: Collection[TopicPartition], *, wait: float
+    ) -> Mapping[TopicPartition, Mapping[int, int]]:
+        """Ask the leaders of the partitions."""
+        return dict(
+            self.client.call(
+                self._open_transactions,
+                topic_partitions,
+                wait,
+                timeout=wait + MARGIN,
+                what="DescribeProducers",
+            )
+        )
+
     # ------------------------------------------------------ on the IO thread
+
+    async def _open_transactions(
+        self, topic_partitions: Collection[TopicPartition], wait: float
+    ) -> dict[TopicPartition, dict[int, int]]:
+        until = time.monotonic() + wait
+        leaders: dict[int, list[TopicPartition]] = {}
+        for topic_partition in topic_partitions:
+            leader = await self._leader(topic_partition, until)
+            leaders.setdefault(leader, []).append(topic_partition)
+        began: dict[TopicPartition, dict[int, int]] = {}
+        for leader, led in leaders.items():
+            left = max(0.1, until - time.monotonic())
+            began |= await transactions_of_leader(self.client, leader, led, left)
+        return began
 
     def _offer(self, timeout: float) -> int:
         """Return the highest version of transactions that the brokers offer."""

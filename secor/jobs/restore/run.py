@@ -145,6 +145,7 @@ def _task_settings(
         clock=job.clock,
         observer=observer,
         ready=targets.ready,
+        places=targets.places,
     )
 
 

@@ -7,7 +7,7 @@ though a part of the transaction is missing, and it hangs without a limit.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -100,6 +100,34 @@ class TransactionalWriter:
         assert answer.identity is not None
         self._adopt(answer.identity)
         self._move(WriterEvent.INITIALISED)
+
+    def open_transactions(
+        self, topic_partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Return where leaders have a transaction of this id open, with its first offset.
+
+        After ``initialise`` there is none, unless a broker lost a marker.  Raises ``Unavailable``.
+        """
+        self._require(WriterState.READY)
+        # With the first epoch of an id nothing was ever written.
+        if not topic_partitions or self._identity.epoch == 0:
+            return {}
+        began = self._requests.open_transactions(
+            topic_partitions, wait=self._limits.request_timeout
+        )
+        own = self._identity.producer_id
+        return {key: first[own] for key, first in began.items() if own in first}
+
+    def end_lost(self, topic_partitions: Collection[TopicPartition], *, commit: bool) -> None:
+        """Have the markers of an earlier transaction written that a broker lost.
+
+        A marker ends whatever its producer has open in a log, so that of an empty transaction
+        does.  Raises as ``commit``.
+        """
+        self.begin()
+        for topic_partition in topic_partitions:
+            self._add_to_transaction(topic_partition)
+        self._end(WriterEvent.COMMIT_SENT if commit else WriterEvent.ABORT_SENT, commit=commit)
 
     def begin(self) -> None:
         """Begin a transaction; nothing is sent before the first record."""
@@ -214,8 +242,10 @@ class TransactionalWriter:
 
     def _add(self, topic_partition: TopicPartition) -> None:
         # From transaction version 2 on (KIP-890) the first produce adds the partition by itself.
-        if self._requests.version >= 2 or topic_partition in self._added:
-            return
+        if self._requests.version < 2 and topic_partition not in self._added:
+            self._add_to_transaction(topic_partition)
+
+    def _add_to_transaction(self, topic_partition: TopicPartition) -> None:
         self._perform(
             Request.ADD_PARTITIONS_TO_TXN,
             lambda wait: CodeAnswer(
