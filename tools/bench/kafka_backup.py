@@ -35,6 +35,7 @@ class OurRestore:
 
     cpu_us: float
     seconds: float
+    seconds_with_start: float
     peak_megabytes: float
 
 
@@ -58,7 +59,8 @@ def measure(
         )
         restored = _our_restore(sandbox, filled, prefix, directory)
         yield (
-            f"  Secor, restore: {restored.cpu_us:.2f} µs CPU a message, {restored.seconds:.1f} s,"
+            f"  Secor, restore: {restored.cpu_us:.2f} µs CPU a message, {restored.seconds:.1f} s"
+            f" ({restored.seconds_with_start:.1f} with the start),"
             f" peak {restored.peak_megabytes:.0f} MB"
         )
         used = program.run("restore", program.restore())
@@ -182,6 +184,7 @@ def _our_restore(sandbox: Sandbox, filled: Filled, prefix: str, directory: Path)
     return OurRestore(
         cpu_us=round((used.cpu - start.cpu) / filled.messages * 1e6, 3),
         seconds=round(max((used.ended - used.ready) - (start.ended - start.ready), 1e-3), 2),
+        seconds_with_start=round(used.ended - used.ready, 2),
         peak_megabytes=round(used.peak / 1e6, 1),
     )
 

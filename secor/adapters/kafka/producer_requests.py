@@ -100,7 +100,7 @@ class ProducerRequests:
         wait: float,
     ) -> ProduceAnswer:
         until = time.monotonic() + wait
-        leader = await self._leader(topic_partition, until)
+        leader = await self.leader(topic_partition, until)
         topic = ProduceRequest.TopicProduceData
         request = ProduceRequest(
             transactional_id=transactional_id,
@@ -124,7 +124,8 @@ class ProducerRequests:
         message = "; ".join(text for text in [part.error_message or "", *details[:1]] if text)
         return ProduceAnswer(BrokerCode.of(part.error_code), part.base_offset, message)
 
-    async def _leader(self, topic_partition: TopicPartition, until: float) -> int:
+    async def leader(self, topic_partition: TopicPartition, until: float) -> int:
+        """Return the partition's leader, looked up until then; on the IO thread."""
         cluster = self.client.cluster
         for attempt in itertools.count():
             leader = cluster.leader_for_partition(to_client(topic_partition))

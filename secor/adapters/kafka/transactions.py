@@ -211,7 +211,7 @@ class KafkaTransactions(ProducerRequests):
         until = time.monotonic() + wait
         leaders: dict[int, list[TopicPartition]] = {}
         for topic_partition in topic_partitions:
-            leader = await self._leader(topic_partition, until)
+            leader = await self.leader(topic_partition, until)
             leaders.setdefault(leader, []).append(topic_partition)
         began: dict[TopicPartition, dict[int, int]] = {}
         for leader, led in leaders.items():

@@ -110,7 +110,9 @@ def test_a_binary_that_fails_is_named_with_its_last_line_and_was_told_where_all_
 
 def test_a_start_of_nothing_leaves_all_of_a_run() -> None:
     used = Usage(cpu=0.5, ready=200.0, ended=204.0, peak=100_000_000)
-    restored = kafka_backup.OurRestore(cpu_us=250.0, seconds=2.0, peak_megabytes=50.0)
+    restored = kafka_backup.OurRestore(
+        cpu_us=250.0, seconds=2.0, seconds_with_start=3.0, peak_megabytes=50.0
+    )
     result = compare(
         "kafka-backup, restore",
         1000,
