@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from secor.adapters.local import DirectoryStore
+from secor.archive.erasures import Secret
 from secor.batch.batch import Batch
 from secor.batch.plan import TopicPlan
 from secor.batch.policy import Reason
@@ -23,7 +24,11 @@ from secor.core.model import SCHEMA, Chunk, TopicPartition
 from secor.wiring.plans import plan_for
 from tools.bench.fill import BATCH_MESSAGES, DISTINCT_BATCHES, FIRST_TIMESTAMP, values
 
-TOPIC = "bench"
+TOPIC, PREFIX = "bench", "backup"
+TARGET = 256 << 20
+"""Bytes of an object that compaction makes."""
+SECRET = Secret(b"the secret of this measurement")
+"""Of erased keys."""
 OBJECT_MESSAGES = 125_000
 """Messages of an object: about 25 MB."""
 

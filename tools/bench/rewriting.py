@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 from secor.adapters.local import DirectoryStore
-from secor.archive.erasures import Secret
 from secor.archive.objects import Archive
 from secor.archive.rewrite.carrying_out import Rewriter
 from secor.archive.rewrite.erasing import Eraser
@@ -35,14 +34,12 @@ from secor.core.object_info import ObjectInfo
 from secor.formats import make_format
 from secor.formats.sequencefile import SequenceFileFormat
 from secor.verify.archive.verifier import verify_archive_only
+from tools.bench.archive import PREFIX, SECRET, TARGET, TOPIC
 from tools.bench.fill import BATCH_MESSAGES, FIRST_TIMESTAMP, values
 
-TOPIC, PREFIX = "bench", "backup"
 OBJECT_MESSAGES = 25_000
 """Messages of an object: about 5 MB of values."""
 KEYS = 100_000
-TARGET = 256 << 20
-SECRET = Secret(b"the secret of this measurement")
 
 
 def fill(bucket: Path, size: int, name: str, codec: str) -> int:

@@ -29,8 +29,8 @@ from secor.core.model import Entry
 from secor.spark.backfill import run
 from secor.wiring.reading_tasks import ReadingTask, search_parts
 from secor.wiring.rewrite_tasks import RewriteSettings, rewrite_ranges
+from tools.bench.archive import PREFIX, SECRET, TARGET, TOPIC
 from tools.bench.processes import PeakMemory, cpu_seconds
-from tools.bench.rewriting import PREFIX, SECRET, TARGET, TOPIC
 from tools.bench.spark import session
 
 QUERY = (
